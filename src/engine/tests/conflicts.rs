@@ -5,25 +5,11 @@ use std::io;
 use crate::engine::tests::*;
 use crate::store::{Damage, StoreError};
 
-const POSTS: &str = "posts.yaml";
 const MERGE: &str = "Merge\n\nCollectory-Origin: merge\nCollectory-Conflict: posts name";
-
-/// Creates a repository with a commit, and an engine that has read it.
-fn begun() -> (MemoryJournal, Running) {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::on(&journal);
-    (journal, running)
-}
 
 /// Pushes a merge that has left a conflict; returns the commit that the merge brings.
 fn push_conflict(journal: &MemoryJournal) -> Revision {
     journal.push_merge(&[(POSTS, Some(&named("Theirs")))], MERGE)
-}
-
-fn look(running: &Running) {
-    running.notice(Hint::Everything);
-    running.settled();
 }
 
 fn conflicts(running: &Running) -> Vec<String> {
@@ -40,23 +26,23 @@ fn damaged() -> StoreError {
 
 #[test]
 fn a_conflict_is_told_as_soon_as_what_could_not_be_read_can_be() {
-    let (journal, running) = begun();
+    let (journal, running) = with_first();
     let side = push_conflict(&journal);
     journal.fail_commit(side, Some(unreadable));
-    look(&running);
+    running.look(Hint::Everything);
     assert_eq!(conflicts(&running), [""; 0]);
     journal.fail_commit(side, None);
-    look(&running);
+    running.look(Hint::Everything);
     assert_eq!(conflicts(&running), ["posts name"]);
     running.stop();
 }
 
 #[test]
 fn a_damaged_commit_hides_no_conflict_of_another() {
-    let (journal, running) = begun();
+    let (journal, running) = with_first();
     let side = push_conflict(&journal);
     journal.fail_commit(side, Some(damaged));
-    look(&running);
+    running.look(Hint::Everything);
     assert_eq!(conflicts(&running), ["posts name"]);
     running.stop();
     let running = Running::on(&journal);
@@ -66,16 +52,16 @@ fn a_damaged_commit_hides_no_conflict_of_another() {
 
 #[test]
 fn conflicts_stay_told_while_a_rewritten_branch_cannot_be_looked_through() {
-    let (journal, running) = begun();
+    let (journal, running) = with_first();
     let side = push_conflict(&journal);
-    look(&running);
+    running.look(Hint::Everything);
     let merge = running.snapshot().revision;
     commit(&journal, "pages.yaml", &named("Pages"));
-    look(&running);
+    running.look(Hint::Everything);
     assert_eq!(conflicts(&running), ["posts name"]);
     journal.reset_hard(merge);
     journal.fail_commit(side, Some(unreadable));
-    look(&running);
+    running.look(Hint::Everything);
     assert_eq!((running.snapshot().revision, conflicts(&running)), (merge, vec!["posts name".to_owned()]));
     running.stop();
 }

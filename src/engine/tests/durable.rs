@@ -40,10 +40,9 @@ fn a_write_that_finds_itself_done_by_a_failed_one_is_answered_after_a_flush() {
 #[test]
 fn a_refusal_that_rests_on_a_failed_write_waits_for_the_disk_too() {
     let (journal, running) = half_written();
-    let gone = || Command::Delete { key: Key::parse("nobody").unwrap(), kind: None };
     journal.fail_next_flush();
-    assert!(matches!(running.submit(gone()), Err(SubmitError::Unavailable { .. })));
-    assert!(matches!(running.submit(gone()), Err(SubmitError::Refused { .. })));
+    assert!(matches!(running.submit(delete("nobody")), Err(SubmitError::Unavailable { .. })));
+    assert!(matches!(running.submit(delete("nobody")), Err(SubmitError::Refused { .. })));
     running.stop();
 }
 
@@ -115,7 +114,7 @@ fn a_file_that_a_batch_updates_again_and_again_is_edited_once() {
     };
     let changes = (0..100).map(|number| rename("posts", &format!("Name {number}")));
     let written = running.submit_all(changes.chain([set("x-a", Value::from("b"))])).unwrap();
-    let text = String::from_utf8(journal.saved("posts.yaml").unwrap()).unwrap();
+    let text = saved_text(&journal, "posts.yaml");
     assert_eq!(text, "# mine\ntype: document\nname: Name 99 # and this\nx-a: b\n");
     let Outcome::Updated(last) = written.outcomes.last().unwrap() else { panic!("{written:?}") };
     assert_eq!(last.blob, running.snapshot().get("posts").unwrap().blob, "it has the tag of what is served");
@@ -123,14 +122,10 @@ fn a_file_that_a_batch_updates_again_and_again_is_edited_once() {
     assert_eq!(name_of(&first.collection), "Name 0");
     // A collection that was just created is updated, deleted and created once more.
     let again = Collection::new(posts(), Kind::Document, []).unwrap();
-    let gone = Command::Delete { key: posts(), kind: None };
     running
-        .submit_all([rename("posts", "X"), gone, Command::Create(again), rename("posts", "After")])
+        .submit_all([rename("posts", "X"), delete("posts"), Command::Create(again), rename("posts", "After")])
         .unwrap();
-    assert_eq!(
-        String::from_utf8(journal.saved("posts.yaml").unwrap()).unwrap(),
-        "type: document\nname: After\n"
-    );
+    assert_eq!(saved_text(&journal, "posts.yaml"), "type: document\nname: After\n");
     assert_eq!(journal.log().len(), 3, "one commit each, and one by hand");
     // Changes that cancel each other out make no commit.
     running.submit_all([rename("posts", "Z"), rename("posts", "After")]).unwrap();

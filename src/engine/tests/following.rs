@@ -5,18 +5,8 @@ use std::thread;
 use crate::engine::tests::*;
 use crate::store::memory::InjectedFault;
 
-const POSTS: &str = "posts.yaml";
-
 fn files(names: &[&str]) -> Hint {
     Hint::Files(names.iter().map(|&name| name.to_owned()).collect())
-}
-
-/// Starts an engine on a repository with one file.
-fn with_first() -> (MemoryJournal, Running) {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::on(&journal);
-    (journal, running)
 }
 
 /// Waits until what a person saved is served.
@@ -30,17 +20,14 @@ fn edit_is_served(running: &Running) {
 fn a_commit_is_served_while_git_still_holds_the_work_tree() {
     let (journal, running) = with_first();
     journal.save(POSTS, named("Second"));
-    running.notice(files(&[POSTS]));
-    running.settled();
+    running.look(files(&[POSTS]));
     assert_eq!(running.shown("posts"), Some(("Second".into(), true)));
     journal.set_busy(true);
     let second = commit(&journal, POSTS, &named("Second"));
-    running.notice(Hint::Branch);
-    running.settled();
+    running.look(Hint::Branch);
     assert_eq!(running.shown("posts"), Some(("Second".into(), false)), "what is committed is no edit");
     let third = commit(&journal, POSTS, &named("Third"));
-    running.notice(Hint::Branch);
-    running.settled();
+    running.look(Hint::Branch);
     assert_eq!(running.shown("posts"), Some(("Third".into(), false)));
     assert_eq!(running.snapshot().revision, Some(third));
     assert_ne!(second, third);
@@ -63,16 +50,13 @@ fn a_file_saved_while_git_held_the_work_tree_is_served_when_it_is_done() {
     journal.set_busy(true);
     journal.save(POSTS, named("By hand"));
     journal.save("pages.yaml", named("Unnoticed"));
-    running.notice(files(&[POSTS]));
-    running.settled();
+    running.look(files(&[POSTS]));
     assert_eq!(running.shown("posts"), Some(("First".into(), false)));
     journal.set_busy(false);
-    running.notice(Hint::Branch);
-    running.settled();
+    running.look(Hint::Branch);
     assert_eq!(running.shown("posts"), Some(("By hand".into(), true)));
     assert_eq!(running.shown("pages"), None, "only what was to be looked at is looked at");
-    running.notice(Hint::Everything);
-    running.settled();
+    running.look(Hint::Everything);
     assert_eq!(running.shown("pages"), Some(("Unnoticed".into(), true)));
     running.stop();
 }
@@ -109,8 +93,7 @@ fn a_lock_that_goes_without_a_notice_is_noticed_too() {
     let (journal, running) = with_first();
     journal.set_busy(true);
     journal.save(POSTS, named("By hand"));
-    running.notice(files(&[POSTS]));
-    running.settled();
+    running.look(files(&[POSTS]));
     journal.set_busy(false);
     edit_is_served(&running);
     running.stop();
@@ -123,7 +106,7 @@ fn a_write_while_git_holds_the_work_tree_waits_to_see_what_was_saved_before_it()
     journal.save(POSTS, format!("{}directory: by-hand\n", named("By hand")));
     running.submit(rename("posts", "By API")).unwrap();
     assert_eq!(running.shown("posts"), Some(("By API".into(), false)));
-    let content = String::from_utf8(journal.saved(POSTS).unwrap()).unwrap();
+    let content = saved_text(&journal, POSTS);
     assert_eq!(content, "type: document\nname: By API\ndirectory: by-hand\n", "the edit is below the write");
     running.stop();
 }
@@ -134,7 +117,7 @@ fn what_is_saved_while_a_write_waits_for_the_index_is_looked_at_first() {
     let saved = format!("{}directory: by-hand\n", named("By hand"));
     journal.fail_next(InjectedFault::Saved(POSTS.to_owned(), saved));
     running.submit(rename("posts", "By API")).unwrap();
-    let content = String::from_utf8(journal.saved(POSTS).unwrap()).unwrap();
+    let content = saved_text(&journal, POSTS);
     assert_eq!(content, "type: document\nname: By API\ndirectory: by-hand\n", "the edit is below the write");
     assert_eq!(running.shown("posts"), Some(("By API".into(), false)));
     running.stop();
@@ -215,8 +198,7 @@ fn a_broken_twin_of_a_deleted_file_shows_what_the_head_has() {
     commit(&journal, "posts.yml", "");
     let running = Running::on(&journal);
     journal.remove(POSTS);
-    running.notice(files(&[POSTS]));
-    running.settled();
+    running.look(files(&[POSTS]));
     assert_eq!(running.shown("posts"), Some(("Second".into(), false)));
     running.stop();
 }
@@ -229,13 +211,11 @@ fn what_is_shown_since_the_file_before_it_was_deleted_by_hand_is_marked() {
     let running = Running::on(&journal);
     assert_eq!(running.shown("posts"), Some(("First".into(), false)));
     journal.remove(POSTS);
-    running.notice(files(&[POSTS]));
-    running.settled();
+    running.look(files(&[POSTS]));
     assert_eq!(running.shown("posts"), Some(("Second".into(), true)));
     assert_eq!(running.snapshot().hand_edits.served, 1);
     journal.save(POSTS, named("First"));
-    running.notice(files(&[POSTS]));
-    running.settled();
+    running.look(files(&[POSTS]));
     assert_eq!(running.shown("posts"), Some(("First".into(), false)));
     running.stop();
 }
@@ -245,11 +225,10 @@ fn a_deletion_tells_of_nothing_that_was_never_committed() {
     let (journal, running) = with_first();
     for saved in [&named("Never committed"), "type: [\n"] {
         journal.save(POSTS, saved);
-        running.notice(files(&[POSTS]));
-        running.settled();
+        running.look(files(&[POSTS]));
     }
     assert_eq!(running.shown("posts"), Some(("Never committed".into(), true)));
-    running.submit(Command::Delete { key: Key::parse("posts").unwrap(), kind: None }).unwrap();
+    running.submit(delete("posts")).unwrap();
     let log = journal.log();
     assert!(
         log[0].message.starts_with("Delete posts\n\nCollectory-Action: collection.deleted\n"),
@@ -268,12 +247,10 @@ fn a_file_that_a_reset_leaves_in_the_work_tree_is_never_gone() {
     let running = Running::on(&journal);
     journal.set_busy(true);
     journal.move_branch(Some(first));
-    running.notice(Hint::Branch);
-    running.settled();
+    running.look(Hint::Branch);
     assert_eq!(running.shown("posts"), Some(("Posts".into(), false)), "nobody knows yet whether it is gone");
     journal.set_busy(false);
-    running.notice(Hint::Branch);
-    running.settled();
+    running.look(Hint::Branch);
     assert_eq!(running.shown("posts"), Some(("Posts".into(), true)));
     assert_eq!(running.snapshot().revision, Some(first));
     running.stop();
@@ -304,9 +281,7 @@ fn a_deletion_behind_an_update_in_one_batch_leaves_no_twin_behind() {
     commit(&journal, POSTS, &named("First"));
     commit(&journal, "posts.yml", "broken");
     let running = Running::on(&journal);
-    let delete = Command::Delete { key: Key::parse("posts").unwrap(), kind: None };
-    let changes = [rename("posts", "Second"), delete];
-    running.submit_all(changes).unwrap();
+    running.submit_all([rename("posts", "Second"), delete("posts")]).unwrap();
     assert_eq!(running.shown("posts"), None);
     assert!(running.snapshot().problems.is_empty());
     assert_eq!(journal.files_at(running.snapshot().revision).len(), 0);
@@ -326,8 +301,7 @@ fn a_half_written_value_is_not_served_whatever_it_looks_like() {
     let running = patient(&journal);
     let saved = || {
         journal.save(POSTS, named("Posts of May"));
-        running.notice(files(&[POSTS]));
-        running.settled();
+        running.look(files(&[POSTS]));
         assert_eq!(running.shown("posts"), Some(("Posts of May".into(), true)));
     };
     saved();
@@ -335,8 +309,7 @@ fn a_half_written_value_is_not_served_whatever_it_looks_like() {
     for begun in ["Posts", "First"] {
         journal.begin_to_save(POSTS, named(begun));
         for hint in [files(&[POSTS]), Hint::Everything, Hint::Branch] {
-            running.notice(hint);
-            running.settled();
+            running.look(hint);
             assert_eq!(running.shown("posts"), Some(("Posts of May".into(), true)));
         }
         saved();
@@ -347,19 +320,6 @@ fn a_half_written_value_is_not_served_whatever_it_looks_like() {
 #[test]
 fn a_file_that_is_kept_open_is_served_when_it_was_left_alone() {
     let journal = MemoryJournal::new();
-#[test]
-fn a_write_to_a_file_that_stays_open_is_answered_soon_however_long_a_save_may_take() {
-    let journal = MemoryJournal::new();
-    commit(&journal, POSTS, &named("First"));
-    let running = Running::with(&journal, believing_after(2 * DEADLINE));
-    journal.begin_to_save(POSTS, named("Posts"));
-    let started = Instant::now();
-    let refused = running.submit(rename("posts", "By API")).unwrap_err();
-    assert!(matches!(refused, SubmitError::BeingWritten { .. }), "{refused}");
-    assert!(started.elapsed() < DEADLINE, "{:?}", started.elapsed());
-    running.stop();
-}
-
     commit(&journal, POSTS, &named("First"));
     let running = Running::with(&journal, believing_after(Duration::from_millis(1)));
     journal.begin_to_save(POSTS, named("Second"));
@@ -384,6 +344,19 @@ fn a_write_waits_for_who_is_saving_the_same_file() {
     });
     let contents: Vec<_> = journal.log().iter().map(|it| journal.files_at(Some(it.revision))).collect();
     assert!(contents.iter().all(|files| files[POSTS] != named("Posts").into_bytes()));
+    running.stop();
+}
+
+#[test]
+fn a_write_to_a_file_that_stays_open_is_answered_soon_however_long_a_save_may_take() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::with(&journal, believing_after(2 * DEADLINE));
+    journal.begin_to_save(POSTS, named("Posts"));
+    let started = Instant::now();
+    let refused = running.submit(rename("posts", "By API")).unwrap_err();
+    assert!(matches!(refused, SubmitError::BeingWritten { .. }), "{refused}");
+    assert!(started.elapsed() < DEADLINE, "{:?}", started.elapsed());
     running.stop();
 }
 

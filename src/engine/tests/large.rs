@@ -124,7 +124,7 @@ fn what_others_change_meanwhile_is_built_on() {
     assert_eq!(refused, [true, true], "one of the files is gone by then");
     let patch = all_changed("Largest").into_iter().filter(|command| *command.key() != key(1));
     running.submit_all(patch).unwrap();
-    let text = String::from_utf8(journal.saved("c00.yaml").unwrap()).unwrap();
+    let text = saved_text(&journal, "c00.yaml");
     assert!(text.contains("directory: content/first") && text.contains("name: Largest"), "{}", &text[..200]);
     running.stop();
 }

@@ -13,10 +13,6 @@ fn create(key: &str) -> Command {
     Command::Create(Collection::new(Key::parse(key).unwrap(), Kind::Document, name).unwrap())
 }
 
-fn delete(key: &str) -> Command {
-    Command::Delete { key: Key::parse(key).unwrap(), kind: None }
-}
-
 fn subject(commit: &Commit) -> &str {
     commit.message.lines().next().unwrap_or_default()
 }
@@ -60,8 +56,7 @@ fn after_with(options: Options, by_hand: impl FnOnce(&MemoryJournal)) -> (Memory
     commit(&journal, LOWER, &named("First"));
     let running = Running::with(&journal, options);
     by_hand(&journal);
-    running.notice(Hint::Everything);
-    running.settled();
+    running.look(Hint::Everything);
     (journal, running)
 }
 
@@ -221,8 +216,7 @@ fn two_broken_files_of_one_key_in_two_letter_cases_are_two_problems() {
     });
     assert_eq!(running.snapshot().problems.len(), 2);
     journal.save("b.yaml", named("Mended"));
-    running.notice(Hint::Everything);
-    running.settled();
+    running.look(Hint::Everything);
     assert_eq!(running.shown("b"), Some(("Mended".into(), true)));
     running.stop();
 }
@@ -363,8 +357,7 @@ fn a_collection_that_is_edited_by_hand_is_not_hidden_by_a_new_file() {
         } else {
             edit(&journal);
         }
-        running.notice(Hint::Everything);
-        running.settled();
+        running.look(Hint::Everything);
         assert_eq!(running.shown("a"), Some(("Edited".into(), true)));
         assert_eq!(running.shown("A"), None);
         running.stop();

@@ -21,8 +21,18 @@ use crate::telemetry::LimitCounters;
 /// Time after which a test gives up waiting.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+const POSTS: &str = "posts.yaml";
+
 struct Running {
     engine: Engine,
+}
+
+/// Starts an engine on a repository with one file.
+fn with_first() -> (MemoryJournal, Running) {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    (journal, running)
 }
 
 /// Returns the options of these tests: what looks broken is believed at once.
@@ -109,9 +119,14 @@ impl Running {
 
     /// Waits until every notice that was sent has been acted on.
     fn settled(&self) {
-        let nobody = Key::parse("nobody").unwrap();
-        let refused = self.submit(Command::Delete { key: nobody, kind: None });
+        let refused = self.submit(delete("nobody"));
         assert!(refused.is_err(), "{refused:?}");
+    }
+
+    /// Sends a notice and waits until it has been acted on.
+    fn look(&self, hint: Hint) {
+        self.notice(hint);
+        self.settled();
     }
 
     fn submit(&self, command: Command) -> Result<SubmitAnswer, SubmitError> {
@@ -155,6 +170,15 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn rename(key: &str, to: &str) -> Command {
     let patch = Patch::new([("name".to_owned(), to.into())]);
     Command::Update { key: Key::parse(key).unwrap(), kind: None, patch }
+}
+
+fn delete(key: &str) -> Command {
+    Command::Delete { key: Key::parse(key).unwrap(), kind: None }
+}
+
+/// Returns the text of a file in the work tree.
+fn saved_text(journal: &MemoryJournal, file: &str) -> String {
+    String::from_utf8(journal.saved(file).unwrap()).unwrap()
 }
 
 /// Returns a file of a document collection with only a name.

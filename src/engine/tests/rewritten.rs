@@ -3,8 +3,6 @@
 use crate::engine::tests::*;
 use crate::store::KeptHead;
 
-const POSTS: &str = "posts.yaml";
-
 /// Creates a repository with one commit by hand and three by the service; also returns their revisions.
 fn written() -> (MemoryJournal, Running, Revision, Vec<Revision>) {
     let journal = MemoryJournal::new();
@@ -19,17 +17,12 @@ fn rewritten_heads(running: &Running) -> Vec<Revision> {
     running.snapshot().rewritten.iter().map(|it| it.revision).collect()
 }
 
-fn look(running: &Running, hint: Hint) {
-    running.notice(hint);
-    running.settled();
-}
-
 #[test]
 fn what_was_acknowledged_is_kept_and_told_as_long_as_it_is() {
     let (journal, running, first, made) = written();
     assert_eq!(rewritten_heads(&running), []);
     journal.reset_hard(Some(first));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     let rewritten = running.snapshot().rewritten[0].clone();
     assert_eq!(rewritten.revision, made[2]);
     assert_eq!(rewritten.name, KeptHead::new(made[2], DateTime::UNIX_EPOCH).name);
@@ -39,10 +32,10 @@ fn what_was_acknowledged_is_kept_and_told_as_long_as_it_is() {
     let gone = rewritten.events.iter().map(|gone| (gone.key.as_str(), gone.revision));
     assert_eq!(gone.collect::<Vec<_>>(), [2, 1, 0].map(|at| ("posts", made[at])));
     running.submit(rename("posts", "D")).unwrap();
-    look(&running, Hint::Everything);
+    running.look(Hint::Everything);
     assert_eq!(running.snapshot().rewritten[..], [rewritten], "what happened stays what is told");
     journal.let_all_go();
-    look(&running, Hint::Everything);
+    running.look(Hint::Everything);
     assert_eq!(rewritten_heads(&running), []);
     running.stop();
 }
@@ -53,7 +46,7 @@ fn of_many_events_that_went_the_newest_are_named() {
     let made = (0..25).map(|at| running.submit(rename("posts", &at.to_string())).unwrap().revision.unwrap());
     let newest: Vec<Revision> = made.collect::<Vec<_>>().into_iter().rev().take(20).collect();
     journal.reset_hard(Some(first));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     let rewritten = running.snapshot().rewritten[0].clone();
     assert!(rewritten.message.contains("28 of its events went"), "{}", rewritten.message);
     assert_eq!(rewritten.events.iter().map(|gone| gone.revision).collect::<Vec<_>>(), newest);
@@ -64,14 +57,14 @@ fn of_many_events_that_went_the_newest_are_named() {
 fn it_is_told_no_more_when_all_of_it_is_in_the_branch_again() {
     let (journal, running, first, made) = written();
     journal.reset_hard(Some(first));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     assert_eq!(rewritten_heads(&running), [made[2]]);
     journal.reset_hard(Some(made[1]));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     assert_eq!(rewritten_heads(&running), [made[2]], "a part of it has come back");
     journal.reset_hard(Some(made[2]));
     commit(&journal, "pages.yaml", &named("On top of it"));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     assert_eq!(rewritten_heads(&running), []);
     assert_eq!(journal.clone().kept(DateTime::UNIX_EPOCH).unwrap(), []);
     running.stop();
@@ -81,7 +74,7 @@ fn it_is_told_no_more_when_all_of_it_is_in_the_branch_again() {
 fn what_could_not_be_let_go_hides_no_later_rewriting() {
     let (journal, running, first, made) = written();
     journal.reset_hard(Some(first));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     journal.fail_after_next_let_go();
     journal.reset_hard(Some(made[2]));
     running.notice(Hint::Branch);
@@ -89,7 +82,7 @@ fn what_could_not_be_let_go_hides_no_later_rewriting() {
         journal.clone().kept(DateTime::UNIX_EPOCH).unwrap().is_empty().then_some(())
     });
     journal.reset_hard(Some(first));
-    look(&running, Hint::Everything);
+    running.look(Hint::Everything);
     assert_eq!(rewritten_heads(&running), [made[2]]);
     assert_eq!(journal.clone().kept(DateTime::UNIX_EPOCH).unwrap()[0].revision, made[2]);
     running.stop();
@@ -99,7 +92,7 @@ fn what_could_not_be_let_go_hides_no_later_rewriting() {
 fn what_came_back_while_nothing_ran_is_told_no_more() {
     let (journal, running, first, made) = written();
     journal.reset_hard(Some(first));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     assert_eq!(rewritten_heads(&running), [made[2]]);
     running.stop();
     journal.reset_hard(Some(made[2]));
@@ -122,12 +115,12 @@ fn what_people_rewrite_of_their_own_is_theirs() {
     let (journal, running, _, made) = written();
     let mara = Actor::new("Mara", "mara@example.org");
     commit(&journal, "pages.yaml", &named("Pages"));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     journal.amend_by_hand(&[("pages.yaml", Some(&named("Amended")))], &mara, "Amended", DateTime::UNIX_EPOCH);
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     assert_eq!(running.shown("pages"), Some(("Amended".into(), false)));
     journal.reset_hard(Some(made[2]));
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     assert_eq!(rewritten_heads(&running), []);
     running.stop();
 }
@@ -140,7 +133,7 @@ fn a_branch_that_goes_on_keeps_nothing() {
         &Actor::anonymous(),
         DateTime::UNIX_EPOCH,
     );
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     running.stop();
     let running = Running::on(&journal);
     assert_eq!(rewritten_heads(&running), []);
@@ -167,7 +160,7 @@ fn what_could_not_be_kept_is_kept_later_and_the_branch_is_served_meanwhile() {
     let (journal, running, first, made) = written();
     journal.reset_hard(Some(first));
     journal.fail_next_keep();
-    look(&running, Hint::Branch);
+    running.look(Hint::Branch);
     // The write in `settled` is refused, but has made the engine look again, so the head is kept by then.
     running.eventually("it is kept", |running| (rewritten_heads(running) == [made[2]]).then_some(()));
     assert_eq!(running.shown("posts"), Some(("First".into(), false)));
