@@ -30,9 +30,9 @@ impl Rule {
             Self::Anything => anything(value).map_err(single),
         };
         checked.map_err(|mut faults| {
-            let null = faults.first_mut().filter(|_| is_null);
-            null.into_iter()
-                .for_each(|fault| fault.message.push_str("; leave the attribute out to have none"));
+            if is_null && let Some(fault) = faults.first_mut() {
+                fault.message.push_str("; leave the attribute out to have none");
+            }
             faults
         })
     }
@@ -43,7 +43,11 @@ fn single(message: String) -> Vec<Violation> {
 }
 
 fn string(value: &Value) -> Result<&str, String> {
-    value.as_text().ok_or_else(|| expected("a string", value))
+    value.as_text().ok_or_else(|| {
+        let is_plain = matches!(value, Value::Bool(_) | Value::Number(_));
+        let hint = if is_plain { format!("; write \"{value}\" in quotes") } else { String::new() };
+        expected("a string", value) + &hint
+    })
 }
 
 fn text(value: Value) -> Result<Value, String> {
@@ -59,7 +63,15 @@ pub(crate) fn directory(value: Value) -> Result<Value, String> {
 }
 
 fn boolean(value: Value) -> Result<Value, String> {
-    if matches!(value, Value::Bool(_)) { Ok(value) } else { Err(expected("`true` or `false`", &value)) }
+    if matches!(value, Value::Bool(_)) {
+        return Ok(value);
+    }
+    let hint = match value.as_text().map(str::to_ascii_lowercase).as_deref() {
+        Some("yes" | "on" | "true" | "y") => "; write true without quotes",
+        Some("no" | "off" | "false" | "n") => "; write false without quotes",
+        _ => "",
+    };
+    Err(expected("`true` or `false`", &value) + hint)
 }
 
 fn anything(value: Value) -> Result<Value, String> {
@@ -71,7 +83,9 @@ fn anything(value: Value) -> Result<Value, String> {
 
 fn accept(value: Value) -> Result<Value, Vec<Violation>> {
     let Value::List(items) = value else {
-        return Err(single(expected("a list of media types", &value)));
+        let as_list = |text| excerpt(text).split(',').map(|item| Value::from(item.trim())).collect();
+        let hint = value.as_text().map(|text| format!("; write {}", Value::List(as_list(text))));
+        return Err(single(expected("a list of media types", &value) + &hint.unwrap_or_default()));
     };
     let mut faults = Vec::new();
     for (index, item) in items.iter().enumerate() {
@@ -132,28 +146,12 @@ fn status_entry(entry: Value) -> Result<Value, Vec<Violation>> {
     if faults.is_empty() { Ok(Value::Map(checked.into())) } else { Err(faults) }
 }
 
-/// Returns a message that says what was found, and how to write what was meant.
+/// Returns a message that says what was expected and what was found.
 fn expected(wanted: &str, found: &Value) -> String {
-    let hint = match found {
-        Value::Number(number) if wanted == "a string" => format!("; write \"{number}\" in quotes"),
-        Value::Bool(value) if wanted == "a string" => format!("; write \"{value}\" in quotes"),
-        Value::Text(text) if wanted.contains("true") => match text.to_ascii_lowercase().as_str() {
-            "yes" | "on" | "true" | "y" => "; write true without quotes".to_owned(),
-            "no" | "off" | "false" | "n" => "; write false without quotes".to_owned(),
-            _ => String::new(),
-        },
-        Value::Text(text) if wanted.contains("list") => {
-            let items = excerpt(text).split(',').map(|item| Value::from(item.trim())).collect();
-            format!("; write {}", Value::List(items))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
-            String::new()
-        }
-    };
     let shown = match found {
         Value::Bool(_) | Value::Number(_) => format!("{} ({found})", found.describe_type()),
         Value::Text(text) => format!("the string {}", Value::from(excerpt(text))),
         Value::Null | Value::List(_) | Value::Map(_) => found.describe_type().to_owned(),
     };
-    format!("expected {wanted}, found {shown}{hint}")
+    format!("expected {wanted}, found {shown}")
 }
