@@ -5,6 +5,7 @@ use crate::domain::collection::attribute::{Attribute, Shorthand};
 use crate::domain::collection::kind::Kind;
 use crate::domain::collection::statuses::nameless;
 use crate::domain::collection::value::Value;
+use crate::domain::collection::value_of;
 
 /// Changes to a collection: attributes by name, `null` to remove one.
 ///
@@ -28,10 +29,11 @@ impl Patch {
     }
 }
 
-/// Attributes from outside; a shorthand without a directory was `null`.
+/// Attributes from outside.
 pub(super) struct AttributeInput {
     pub(super) kind: Kind,
     pub(super) set: Vec<(Attribute, Value)>,
+    /// The shorthands whose status is not in `set`, where it takes precedence; one without a directory was `null`.
     pub(super) shorthands: Vec<(Shorthand, Option<Value>)>,
     /// The rules that the attributes break.
     violations: Vec<Violation>,
@@ -54,8 +56,7 @@ impl AttributeInput {
         written: impl IntoIterator<Item = (String, Value)>,
         may_be_null: impl Fn(&Attribute) -> bool,
     ) -> Self {
-        let (set, shorthands, violations, nameless) = <_>::default();
-        let mut input = Self { kind, set, shorthands, violations, nameless };
+        let mut input = Self { kind, set: vec![], shorthands: vec![], violations: vec![], nameless: vec![] };
         let null_shorthands = may_be_null(&Attribute::UnpublishedStatuses);
         for (name, value) in written {
             if name == "type" {
@@ -68,6 +69,9 @@ impl AttributeInput {
             } else {
                 input.violations.push(Violation::unknown(kind, &name));
             }
+        }
+        if let Some(explicit) = value_of(&input.set, &Attribute::UnpublishedStatuses) {
+            input.shorthands.retain(|(shorthand, _)| explicit.get(shorthand.status()).is_none());
         }
         input
     }

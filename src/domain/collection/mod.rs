@@ -22,7 +22,7 @@ pub use crate::domain::collection::input::Patch;
 pub use crate::domain::collection::kind::Kind;
 pub use crate::domain::collection::media_type::MediaType;
 pub use crate::domain::collection::schema::schema;
-use crate::domain::collection::statuses::{add_status, missing_status_names, remove_status, set_status};
+use crate::domain::collection::statuses::{apply_shorthands, missing_status_names};
 pub(crate) use crate::domain::collection::value::excerpt;
 pub use crate::domain::collection::value::{FloatRangeError, Number, VALUE_DEPTH_MAX, Value};
 
@@ -82,11 +82,7 @@ impl Collection {
     }
 
     fn with(key: Key, mut input: AttributeInput) -> Result<Self, Vec<Violation>> {
-        for (shorthand, directory) in input.shorthands {
-            if let Some(directory) = directory {
-                add_status(&mut input.set, shorthand, directory);
-            }
-        }
+        apply_shorthands(&mut input.set, input.shorthands);
         Self::of(key, input.kind, input.set)
     }
 
@@ -159,10 +155,6 @@ impl Collection {
     }
 
     fn changed(&self, input: AttributeInput) -> Result<Self, Vec<Violation>> {
-        let explicit: Vec<String> = match value_of(&input.set, &Attribute::UnpublishedStatuses) {
-            Some(Value::Map(entries)) => entries.iter().map(|(status, _)| status.clone()).collect(),
-            _ => Vec::new(),
-        };
         let mut attributes = self.attributes.to_vec();
         for (attribute, value) in input.set {
             attributes.retain(|(present, _)| *present != attribute);
@@ -170,15 +162,7 @@ impl Collection {
                 attributes.push((attribute, value));
             }
         }
-        for (shorthand, directory) in input.shorthands {
-            if explicit.iter().any(|status| status == shorthand.status()) {
-                continue;
-            }
-            match directory {
-                Some(directory) => set_status(&mut attributes, shorthand, directory),
-                None => remove_status(&mut attributes, shorthand),
-            }
-        }
+        apply_shorthands(&mut attributes, input.shorthands);
         Self::of(self.key.clone(), self.kind, attributes)
     }
 

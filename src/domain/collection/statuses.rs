@@ -10,7 +10,8 @@ pub(super) fn missing_status_names(attributes: &[(Attribute, Value)]) -> Vec<Vio
     value_of(attributes, &Attribute::UnpublishedStatuses).map(nameless).unwrap_or_default()
 }
 
-/// Returns a violation for each status without a name in the value of `unpublishedStatuses`, which may break other rules.
+/// Returns a violation for each status without a name in the value of `unpublishedStatuses`, which may break other
+/// rules.
 pub(super) fn nameless(statuses: &Value) -> Vec<Violation> {
     let Value::Map(statuses) = statuses else { return Vec::new() };
     let is_nameless = |entry: &Value| matches!(entry, Value::Map(_)) && entry.get("name").is_none();
@@ -40,35 +41,35 @@ fn change_statuses(attributes: &mut Vec<(Attribute, Value)>, change: impl FnOnce
     }
 }
 
-/// Adds the status of a shorthand, unless there is an explicit entry, which takes precedence.
-pub(super) fn add_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
-    change_statuses(attributes, |entries| {
-        if !entries.iter().any(|(status, _)| status == shorthand.status()) {
-            entries.push(status_of(shorthand, directory));
+/// Applies shorthands: each sets the directory of its status, or removes the status.
+pub(super) fn apply_shorthands(
+    attributes: &mut Vec<(Attribute, Value)>,
+    shorthands: Vec<(Shorthand, Option<Value>)>,
+) {
+    for (shorthand, directory) in shorthands {
+        match directory {
+            Some(directory) => set_status(attributes, shorthand, directory),
+            None => change_statuses(attributes, |entries| {
+                entries.retain(|(status, _)| status != shorthand.status());
+            }),
         }
-    });
+    }
 }
 
 /// Sets the directory of a shorthand's status and keeps its name, if it has one.
-pub(super) fn set_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
+fn set_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
     change_statuses(attributes, |entries| {
         match entries.iter_mut().find(|(status, _)| status == shorthand.status()) {
             Some((_, entry)) => {
                 let name = entry.get("name").cloned().unwrap_or_else(|| shorthand.status_name().into());
                 *entry = status_entry(directory, name);
             }
-            None => entries.push(status_of(shorthand, directory)),
+            None => {
+                let entry = status_entry(directory, shorthand.status_name().into());
+                entries.push((shorthand.status().to_owned(), entry));
+            }
         }
     });
-}
-
-/// Removes the status of a shorthand, and the whole attribute with the last one.
-pub(super) fn remove_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand) {
-    change_statuses(attributes, |entries| entries.retain(|(status, _)| status != shorthand.status()));
-}
-
-fn status_of(shorthand: Shorthand, directory: Value) -> (String, Value) {
-    (shorthand.status().to_owned(), status_entry(directory, shorthand.status_name().into()))
 }
 
 pub(super) fn status_entry(directory: Value, name: Value) -> Value {
