@@ -1,9 +1,10 @@
 //! Expiry dates and times.
-use crate::domain::to_the_second;
 
 use std::fmt;
 
 use chrono::{DateTime, NaiveDate, Utc};
+
+use crate::domain::to_the_second;
 
 /// When something expires: at the end of a day, or at a time; UTC.
 ///

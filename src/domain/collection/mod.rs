@@ -36,7 +36,8 @@ pub const ATTRIBUTES_MAX: usize = 256;
 /// One named folder's settings.
 ///
 /// Every constructor enforces the rules; only statuses without a name are accepted from a file (see
-/// [`missing_status_names`](Self::missing_status_names)). There are no defaults: an attribute that was not given is absent.
+/// [`missing_status_names`](Self::missing_status_names)). There are no defaults: an attribute that was not given is
+/// absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collection {
     key: Key,
@@ -149,7 +150,8 @@ impl Collection {
     ///
     /// # Errors
     ///
-    /// Returns every rule that the patch breaks, at least one, except those of [`missing_status_names`](Self::missing_status_names).
+    /// Returns every rule that the patch breaks, at least one, except those of
+    /// [`missing_status_names`](Self::missing_status_names).
     pub fn patched_leniently(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
         self.changed(AttributeInput::of_patch(self.kind, patch).valid()?)
     }

@@ -55,10 +55,10 @@ fn attributes(kind: Kind) -> Value {
         (shorthand.as_str().to_owned(), described(rule(Rule::Directory), &meaning))
     });
     let own = [("type".to_owned(), Value::Bool(true))];
-    let described = Value::from([("description", "A setting of your own: any value.".into())]);
+    let any_value = Value::from([("description", "A setting of your own: any value.".into())]);
     Value::from([
         ("properties", Value::Map(own.into_iter().chain(known).chain(shorthands).collect())),
-        ("patternProperties", Value::from([(extension_pattern().as_str(), described)])),
+        ("patternProperties", Value::from([(extension_pattern().as_str(), any_value)])),
         ("additionalProperties", Value::Bool(false)),
         ("propertyNames", Value::from([("maxLength", count(NAME_BYTES_MAX))])),
         ("maxProperties", count(ATTRIBUTES_MAX + 1)),

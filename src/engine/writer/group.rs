@@ -20,8 +20,8 @@ use crate::engine::signal::{Hint, Job};
 use crate::engine::submission::Submission;
 use crate::engine::submission::error::SubmitError;
 use crate::engine::submission::idempotency_key::Scope;
-use crate::engine::writer::waiting::deferred_until;
 use crate::engine::writer::inbox::Inbox;
+use crate::engine::writer::waiting::deferred_until;
 use crate::engine::writer::{make_durable, publish};
 use crate::format::message;
 use crate::store::remote::RemoteError;
@@ -327,8 +327,8 @@ impl Group<'_> {
     }
 }
 
-/// Returns the revision of each answer: the commit that was made for it, or, where none was needed, the revision that it
-/// was decided on, which the newest commit before it in the group left.
+/// Returns the revision of each answer: the commit that was made for it, or, where none was needed, the revision that
+/// it was decided on, which the newest commit before it in the group left.
 fn revisions(
     answers: &[Result<PlannedAnswer, SubmitError>],
     expected: Option<Revision>,
