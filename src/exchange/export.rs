@@ -4,11 +4,11 @@ mod decap;
 
 use std::collections::BTreeSet;
 
-pub(crate) use self::decap::decap;
-use super::laika::{EXTRA, is_known};
-use super::plan::{Existing, ExistingCollections, PlanStep, plan};
-use super::{Form, ImportOptions, Schemas, parse};
-use crate::domain::{Attribute, Catalog, Collection, Key, Kind, Value};
+use crate::domain::{Attribute, Catalog, Collection, Key, Value};
+pub(crate) use crate::exchange::export::decap::decap;
+use crate::exchange::laika::{EXTRA, is_known};
+use crate::exchange::plan::{Existing, ExistingCollections, PlanStep, plan};
+use crate::exchange::{Form, ImportOptions, Schemas, parse};
 use crate::format;
 
 /// Writes one document `collections:`, with the attributes of each as its file has them.
@@ -59,20 +59,12 @@ pub(crate) fn inexpressible(text: &str, catalog: &Catalog) -> Vec<String> {
 
 /// Writes a table for a spreadsheet: a row for each collection, a column for each attribute that one of them has.
 pub(crate) fn csv(catalog: &Catalog) -> csv::Result<Vec<u8>> {
-    let known = [Kind::Document, Kind::Media].into_iter().flat_map(Attribute::known);
-    let names =
-        |it: &Collection| it.attributes().iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
-    let used: BTreeSet<String> = catalog.iter().flat_map(|it| names(it)).collect();
-    let mut columns: Vec<String> = Vec::new();
-    for name in known.map(|attribute| attribute.to_string()).chain(used.iter().cloned()) {
-        if used.contains(&name) && !columns.contains(&name) {
-            columns.push(name);
-        }
-    }
+    let attributes = catalog.iter().flat_map(|it| it.attributes());
+    let columns: BTreeSet<&Attribute> = attributes.map(|(attribute, _)| attribute).collect();
     let mut table = csv::Writer::from_writer(Vec::new());
-    table.write_record(["id", "type"].into_iter().chain(columns.iter().map(String::as_str)))?;
+    table.write_record(["id", "type"].into_iter().chain(columns.iter().map(|it| it.as_str())))?;
     for collection in catalog.iter() {
-        let value = |column: &String| collection.by_name(column).map_or_else(String::new, format::csv::cell);
+        let value = |column: &&Attribute| collection.get(column).map_or_else(String::new, format::csv::cell);
         let start = [collection.key().to_string(), collection.kind().to_string()];
         table.write_record(start.into_iter().chain(columns.iter().map(value)))?;
     }
