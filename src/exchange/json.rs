@@ -2,8 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
-use super::ImportSource;
-use crate::domain::{Key, Kind};
+use crate::domain::Kind;
+use crate::exchange::ImportSource;
 use crate::format::Fault;
 use crate::format::foreign::ForeignNode;
 
@@ -57,11 +57,7 @@ fn import_resource(source: &mut ImportSource, resource: &ForeignNode) {
     let Some(id) = resource.get("id").filter(|id| id.as_text().is_some()) else {
         return source.faults.push(resource.at.fault("a resource has an `id`, the key of the collection"));
     };
-    let text = id.as_text().unwrap_or_default();
-    let key = match Key::parse(text) {
-        Ok(key) => key,
-        Err(error) => return source.faults.push(id.at.fault(format!("{text}: {error}"))),
-    };
+    let Some(key) = source.key_at(id) else { return };
     let kind = resource.get("type").and_then(ForeignNode::as_text).and_then(kind_of);
     let Some(kind) = kind else {
         let message = format!("{key}: its `type` is `document-collection` or `media-collection`");

@@ -1,7 +1,7 @@
 //! Laika's settings file: `.contentbase/settings.json`, its YAML form, or the settings object.
 
-use super::{ImportOptions, ImportSource};
-use crate::domain::{Attribute, Key, Kind, Shorthand, Value};
+use crate::domain::{Attribute, Kind, Shorthand, Value};
+use crate::exchange::{ImportOptions, ImportSource};
 use crate::format::Fault;
 use crate::format::foreign::ForeignNode;
 
@@ -36,10 +36,7 @@ fn import_collection(
     options: &ImportOptions,
 ) {
     let text = name.as_text().unwrap_or_default();
-    let key = match Key::parse(text) {
-        Ok(key) => key,
-        Err(error) => return source.faults.push(name.at.fault(format!("{text}: {error}"))),
-    };
+    let Some(key) = source.key_at(name) else { return };
     let fault = |node: &ForeignNode, message: &str| node.at.fault(format!("{key}: {message}"));
     if !settings.is_map() {
         return source.faults.push(fault(name, "expected its attributes, such as `type: document`"));

@@ -49,6 +49,13 @@ pub(crate) struct ImportSource {
 }
 
 impl ImportSource {
+    /// Returns the key that a node holds, or records why it is none.
+    pub(super) fn key_at(&mut self, node: &ForeignNode) -> Option<Key> {
+        let text = node.as_text().unwrap_or_default();
+        let key = Key::parse(text);
+        key.map_err(|error| self.faults.push(node.at.fault(format!("{text}: {error}")))).ok()
+    }
+
     /// Adds a candidate, or records what is wrong with it; `locate` returns the position of an attribute.
     pub(super) fn add_candidate(
         &mut self,
