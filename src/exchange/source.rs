@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Schemas;
 use crate::domain::{Collection, Key, Kind, Segment, Value, Violation};
-use crate::format::foreign::Position;
+use crate::exchange::Schemas;
+use crate::format::foreign::{ForeignNode, Position};
 use crate::format::{self, FILE_BYTES_MAX, Fault};
 
 /// Options for reading a source.
@@ -115,3 +115,9 @@ impl ImportSource {
 
 /// The maximum number of bytes of `-2` and so on.
 const NUMBER_BYTES_MAX: usize = 11;
+
+/// Returns whether a key is the wanted one with `-2` and so on (see [`ImportSource::free`]).
+pub(super) fn is_numbered(key: &Key, wanted: &Key) -> bool {
+    let number = key.as_str().strip_prefix(wanted.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}

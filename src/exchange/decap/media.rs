@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::super::{ImportOptions, ImportSource};
-use super::{inner_path, url};
 use crate::domain::{Attribute, Catalog, Collection, Directory, Key, Kind, Value};
+use crate::exchange::decap::{inner_path, url};
+use crate::exchange::source::is_numbered;
+use crate::exchange::{ImportOptions, ImportSource};
 use crate::format::foreign::{ForeignNode, Position};
 
 /// The media folders of collections, imported after all keys of collections are known.
@@ -59,14 +60,14 @@ impl Folder {
         if there.get(self.key.as_str()).is_some_and(|it| it.kind() == Kind::Media) {
             return None;
         }
-        let number = |it: &Collection| it.key().as_str().strip_prefix(self.key.as_str()).map(str::to_owned);
-        let numbered = there.after(&self.key).map(|it| &**it).map_while(|it| Some((number(it)?, it)));
-        let is_it = |(number, it): &(String, &Collection)| {
-            number.strip_prefix('-').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+        let is_it = |it: &&Collection| {
+            is_numbered(it.key(), &self.key)
                 && it.kind() == Kind::Media
                 && it.get(&Attribute::Directory).and_then(Value::as_text) == Some(&*self.path)
         };
-        numbered.filter(is_it).map(|(_, it)| it.key().clone()).next()
+        let after = there.after(&self.key).map(|it| &**it);
+        let mut longer = after.take_while(|it| it.key().as_str().starts_with(self.key.as_str()));
+        longer.find(is_it).map(|it| it.key().clone())
     }
 
     fn import(self, source: &mut ImportSource, there: &Catalog) {

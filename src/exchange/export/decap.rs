@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::domain::{Attribute, Catalog, Collection, Key, Kind, Value};
 use crate::exchange::decap::{DESCRIPTION, EXTRA, NOT_EXTRA, ORIGINAL_NAME, format_of, statuses};
+use crate::exchange::source::is_numbered;
 use crate::format;
 
 type Members = Vec<(String, Value)>;
@@ -97,13 +98,8 @@ fn is_translated(collection: &Collection) -> bool {
 fn own_media<'c>(collection: &Collection, catalog: &'c Catalog) -> Option<&'c Collection> {
     // If this key is too long, so is any with a number.
     let stem = Key::parse(&format!("{}-media", collection.key())).ok()?;
-    let is_number = |rest: &str| {
-        rest.strip_prefix('-').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let is_own = |it: &&Collection| {
-        let rest = it.key().as_str().strip_prefix(stem.as_str());
-        it.kind() == Kind::Media && rest.is_some_and(|rest| rest.is_empty() || is_number(rest))
-    };
+    let is_own =
+        |it: &&Collection| it.kind() == Kind::Media && (*it.key() == stem || is_numbered(it.key(), &stem));
     let from = catalog.get(stem.as_str()).into_iter().chain(catalog.after(&stem)).map(|it| &**it);
     from.take_while(|it| it.key().as_str().starts_with(stem.as_str())).find(is_own)
 }
