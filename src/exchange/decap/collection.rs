@@ -1,9 +1,9 @@
 //! One entry of `collections`.
 
-use super::super::ImportSource;
-use super::{Context, DESCRIPTION, EXTRA, ORIGINAL_NAME, inner_path, key_and_name, media};
 use crate::domain::{Directory, Key, Kind, Segment, Value};
-use crate::format::foreign::{ForeignContent, ForeignNode, hint};
+use crate::exchange::ImportSource;
+use crate::exchange::decap::{Context, DESCRIPTION, EXTRA, ORIGINAL_NAME, inner_path, key_and_name, media};
+use crate::format::foreign::{ForeignContent, ForeignNode, Position, hint};
 
 /// The settings that have an equivalent, or are never imported.
 pub(in crate::exchange) const NOT_EXTRA: [&str; 10] = [
@@ -142,20 +142,18 @@ fn attributes(
     context: &Context<'_>,
 ) -> Vec<(String, Value)> {
     let given = |name: &str| node.get_non_null(name).map(scalar_text);
-    let format = format(node);
-    if let Err(other) = &format {
-        let at = node
-            .get_non_null("format")
-            .or_else(|| node.get_non_null("extension"))
-            .map_or(node.at, |format| format.at);
-        source.notes.push(at.fault(format!("{key}: the format {} is left out", Value::from(other.as_str()))));
+    let written = node.get_non_null("format").or_else(|| node.get_non_null("extension"));
+    let written = written.and_then(|it| Some((it.at, it.as_text()?)));
+    let format = written.and_then(|(_, word)| format_of(word));
+    if let (Some((at, word)), None) = (written, format) {
+        source.notes.push(at.fault(format!("{key}: the format {} is left out", Value::from(word))));
     }
     let statuses = context.is_workflow.then(statuses);
     let all = [
         ("name", given("label")),
         ("directory", Some(Value::from(folder))),
         ("recursive", Some(Value::Bool(is_recursive(node, context)))),
-        ("format", format.ok().flatten().map(Value::from)),
+        ("format", format.map(Value::from)),
         ("documentTitleKey", given("identifier_field")),
         ("unpublishedStatuses", statuses),
         (DESCRIPTION, given("description")),
@@ -171,26 +169,12 @@ fn scalar_text(node: &ForeignNode) -> Value {
 }
 
 fn is_recursive(node: &ForeignNode, context: &Context<'_>) -> bool {
-    let of = |i18n: Option<&ForeignNode>| {
-        i18n.and_then(|i18n| i18n.get("structure")).and_then(ForeignNode::as_text).map(str::to_owned)
-    };
+    let of = |i18n: &ForeignNode| i18n.get("structure")?.as_text().map(str::to_owned);
     let own = node.get_non_null("i18n").filter(|i18n| i18n.is_truthy());
-    let structure = own.and_then(|own| of(Some(own)).or_else(|| of(context.i18n)));
+    let structure = own.and_then(|own| of(own).or_else(|| of(context.i18n?)));
     node.get("nested").is_some_and(ForeignNode::is_truthy)
         || node.get("path").and_then(ForeignNode::as_text).is_some_and(|path| path.contains('/'))
         || structure.as_deref() == Some("multiple_folders")
-}
-
-/// Returns the format of documents, or the word for a format that does not exist here.
-fn format(node: &ForeignNode) -> Result<Option<&'static str>, String> {
-    match node
-        .get_non_null("format")
-        .or_else(|| node.get_non_null("extension"))
-        .and_then(ForeignNode::as_text)
-    {
-        None => Ok(None),
-        Some(word) => format_of(word).map(Some).ok_or_else(|| word.to_owned()),
-    }
 }
 
 /// Returns what a content store calls a format or an extension of Decap.
@@ -244,7 +228,7 @@ fn importable_value(node: &ForeignNode) -> Value {
 }
 
 /// Returns where an attribute comes from.
-fn locate(node: &ForeignNode, path: &[Segment]) -> crate::format::foreign::Position {
+fn locate(node: &ForeignNode, path: &[Segment]) -> Position {
     let from = match path.first() {
         Some(Segment::Name(name)) => match name.as_str() {
             "name" => "label",

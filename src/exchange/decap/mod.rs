@@ -11,9 +11,9 @@ mod media;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-pub(super) use self::collection::{NOT_EXTRA, format_of, statuses};
-use super::{ImportOptions, ImportSource};
 use crate::domain::{Attribute, Catalog, Key, Value};
+pub(super) use crate::exchange::decap::collection::{NOT_EXTRA, format_of, statuses};
+use crate::exchange::{ImportOptions, ImportSource};
 use crate::format::Fault;
 use crate::format::foreign::{ForeignNode, Position};
 
@@ -59,17 +59,14 @@ pub(super) fn read(
     };
     let mut source = ImportSource::default();
     let mut media = media::Folders::default();
-    for (index, node) in list.iter().enumerate() {
-        collection::import_entry(&mut source, &mut media, node, index + 1, &context);
+    for (place, node) in (1..).zip(list) {
+        collection::import_entry(&mut source, &mut media, node, place, &context);
     }
-    for (index, node) in
-        root.get_non_null("singletons").and_then(ForeignNode::items).unwrap_or_default().iter().enumerate()
-    {
-        let name = node
-            .get_non_null("name")
-            .and_then(ForeignNode::as_text)
-            .map_or_else(|| format!("singleton-{}", index + 1), str::to_owned);
-        source.skipped.push((name, "a single file has no folder".to_owned()));
+    let singletons = root.get_non_null("singletons").and_then(ForeignNode::items).unwrap_or_default();
+    for (place, node) in (1..).zip(singletons) {
+        let name = node.get_non_null("name").and_then(ForeignNode::as_text);
+        let called = name.map_or_else(|| format!("singleton-{place}"), str::to_owned);
+        source.skipped.push((called, "a single file has no folder".to_owned()));
     }
     media.import_all(&mut source, root, options, there);
     Ok(source)
