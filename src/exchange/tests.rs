@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -25,6 +24,11 @@ fn options(keep_files: bool) -> ImportOptions {
 /// Reads a text as a source for a repository without collections.
 fn source_of(text: &str) -> ImportSource {
     parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap()
+}
+
+/// Returns the collections that an import into a repository without collections creates.
+fn catalog_of(source: &ImportSource) -> Catalog {
+    source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect()
 }
 
 /// Returns the outcome of a file: the plan, the notes and faults with their positions, and the written files.
@@ -111,8 +115,7 @@ fn what_is_left_of_several_of_one_name_keeps_its_keys_in_an_export() {
         "media_folder: m\ncollections:\n  - {name: media, folder: ''}\n  - {name: b, folder: b}\n".to_owned(),
         "media_folder: m\ncollections:\n  - {name: media, folder: a}\n  - {name: media, folder: ''}\n".to_owned(),
     ] {
-        let source = source_of(&text);
-        let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+        let catalog = catalog_of(&source_of(&text));
         assert!(catalog.len() >= 2, "{text}");
         let warnings = news(&text, &catalog);
         assert!(warnings.iter().all(|line| line.starts_with("skip") || line.contains("`folder` is empty")), "{warnings:?}");
@@ -286,15 +289,14 @@ fn what_stands_under_our_name_for_the_rest_is_kept_whatever_it_is() {
     let source = source_of(text);
     let kept = source.candidates[0].collection.by_name("x-laika").map(ToString::to_string);
     assert_eq!(kept.as_deref(), Some(r#"{"c": 1, "x-laika": [1]}"#));
-    let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+    let catalog = catalog_of(&source);
     assert_eq!(news(&export::laika(&catalog), &catalog), [""; 0]);
 }
 
 #[test]
 fn a_name_that_stands_twice_stays_what_it_was() {
     let text = "collections:\n  - {name: a, folder: a}\n  - {name: a, folder: b}\n  - {name: A, folder: c}\n";
-    let source = source_of(text);
-    let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+    let catalog = catalog_of(&source_of(text));
     let keys: Vec<String> = catalog.iter().map(|it| it.key().to_string()).collect();
     assert_eq!(keys, ["A-3", "a", "a-2"]);
     assert_eq!(news(text, &catalog), [""; 0]);
@@ -317,7 +319,7 @@ fn any_number_of_media_collections_are_exported_soon() {
     const COUNT: usize = 10_000;
     let one = |n| format!("  - {{name: n{n}, folder: f{n}, media_folder: /m{n}}}\n");
     let text: String = std::iter::once("collections:\n".to_owned()).chain((0..COUNT).map(one)).collect();
-    let catalog: Catalog = source_of(&text).candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+    let catalog = catalog_of(&source_of(&text));
     assert_eq!(catalog.len(), 2 * COUNT);
     let exported = export::decap(&catalog);
     assert_eq!(exported.matches("media_folder: /m").count(), COUNT);
@@ -336,7 +338,7 @@ proptest! {
     fn what_came_from_decap_goes_there_and_comes_back(text in any_configuration()) {
         let source = source_of(&text);
         prop_assert!(source.faults.is_empty(), "{:?} in {}", source.faults, text);
-        let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+        let catalog = catalog_of(&source);
         prop_assert_eq!(news(&text, &catalog), [""; 0]);
         prop_assert_eq!(news(&export::decap(&catalog), &catalog), [""; 0], "{}", text);
     }
