@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! bytes ──read──▶ ImportSource: candidates, skipped items, faults
-//! ImportSource + existing collections ──plan──▶ ImportPlan: one line per key ──commands──▶ one batch
+//! ImportSource + existing collections ──plan──▶ ImportPlan: one line per key
+//! ImportPlan ──commands──▶ one batch
 //! Catalog ──write──▶ text of another program
 //! ```
 //!
@@ -21,9 +22,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::plan::{Existing, ExistingCollections, ImportPlan, PlanLine, PlanStep, plan};
-pub(crate) use self::source::{Candidate, ImportOptions, ImportSource};
 use crate::domain::{Catalog, Value};
+pub(crate) use crate::exchange::plan::{Existing, ExistingCollections, ImportPlan, PlanLine, PlanStep, plan};
+pub(crate) use crate::exchange::source::{Candidate, ImportOptions, ImportSource};
 use crate::format::Fault;
 use crate::format::foreign::{self, ForeignNode};
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::{Candidate, ImportSource};
 use crate::domain::{Attribute, Catalog, Collection, Command, Key, Patch, Refusal, Value, changes};
+use crate::exchange::{Candidate, ImportSource};
 use crate::format::Fault;
 
 /// What happens to a key that already exists with other settings.
