@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::file_name::{self, FileExtension, FileName};
-use crate::domain::{Change, Collection, Key, Patch, Value, changes};
+use crate::domain::{Change, Collection, Key, Value, Violation, changes};
 use crate::format::message::{Conflict, MergedSide, compose_merge};
 use crate::format::{self, FILE_BYTES_MAX};
 use crate::store::remote::{FileSides, MergeDecision, Merger, Resolution, SideFile, Sides};
@@ -216,12 +216,12 @@ fn of_values(
             // The kinds are equal here.
             _ if attribute == "type" => {}
             there if there == to.as_ref() => {}
-            there if there == from.as_ref() => taken.push((attribute, to.unwrap_or(Value::Null))),
+            there if there == from.as_ref() => taken.push((attribute, to)),
             _ => conflicts.push(attribute),
         }
     }
     let names: Vec<String> = taken.iter().map(|(name, _)| name.clone()).collect();
-    let Ok(merged) = other.patched_leniently(&Patch::new(taken)) else {
+    let Ok(merged) = with_values(other, taken) else {
         // Each is valid alone, but both together are not.
         return (Resolution::Theirs, Some([names, conflicts].concat()));
     };
@@ -230,6 +230,18 @@ fn of_values(
         Some(bytes) => (Resolution::Bytes(bytes), Some(conflicts)),
         None => (Resolution::Theirs, Some([names, conflicts].concat())),
     }
+}
+
+/// Returns a collection with other values of some attributes; `None` removes one. A patch would remove what is `null`
+/// too.
+fn with_values(
+    collection: &Collection,
+    values: Vec<(String, Option<Value>)>,
+) -> Result<Collection, Vec<Violation>> {
+    let all = collection.attributes().iter().map(|(name, value)| (name.to_string(), Some(value.clone())));
+    let all: BTreeMap<String, Option<Value>> = all.chain(values).collect();
+    let present = all.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    Collection::from_file(collection.key().clone(), collection.kind(), present)
 }
 
 /// Returns whether both sides have changed more of a file than its values, and differently: only one can stay.
@@ -316,6 +328,16 @@ mod tests {
         check([Some(BASE), Some(&ours), Some(&theirs)], &with("Ours", "false"), &[]);
         check([Some(BASE), Some(&ours), Some(BASE)], "ours", &[]);
         check([Some(BASE), Some(&ours), Some(&ours)], "theirs", &[]);
+    }
+
+    #[test]
+    fn what_one_side_set_to_null_is_null_in_the_merge() {
+        let (ours, theirs) = (format!("{BASE}x-a: null\n"), with("Theirs", "true"));
+        check([Some(BASE), Some(&ours), Some(&theirs)], &format!("{theirs}x-a: null\n"), &[]);
+        let base = format!("{BASE}x-a: 1\n");
+        let theirs = format!("{theirs}x-a: 1\n");
+        let merged = theirs.replace("x-a: 1", "x-a: null");
+        check([Some(&base), Some(&ours), Some(&theirs)], &merged, &[]);
     }
 
     #[test]
