@@ -144,11 +144,7 @@ impl<'i> PlanState<'i> {
         {
             return Err(SubmitError::ConditionFailed { index, current: known.cloned() }.into());
         }
-        let deletes = match &change.command {
-            Command::Delete { .. } => true,
-            Command::Restore(restore) => restore.to.is_none(),
-            Command::Create(_) | Command::Update { .. } => false,
-        };
+        let deletes = deletes(&change.command);
         if current.is_none() && deletes && self.is_unread(key) {
             self.commit_by_hand(index, key)?;
             self.delete(key);
@@ -237,11 +233,8 @@ impl<'i> PlanState<'i> {
     /// anything.
     fn refuse_broken(&self, index: usize, command: &Command) -> Result<(), SubmitError> {
         let key = command.key();
-        let replaces = match command {
-            Command::Delete { .. } => true,
-            Command::Restore(restore) => restore.exact_file.is_some() || restore.to.is_none(),
-            Command::Create(_) | Command::Update { .. } => false,
-        };
+        let replaces =
+            deletes(command) || restore(command).is_some_and(|restore| restore.exact_file.is_some());
         let is_special = self.input.files.special.contains(key);
         if self.settled.contains(key) || (replaces && !is_special) {
             return Ok(());
@@ -418,6 +411,14 @@ impl<'i> PlanState<'i> {
         for name in served.into_iter().chain(spare) {
             self.commit.files.insert(name, None);
         }
+    }
+}
+
+fn deletes(command: &Command) -> bool {
+    match command {
+        Command::Delete { .. } => true,
+        Command::Restore(restore) => restore.to.is_none(),
+        Command::Create(_) | Command::Update { .. } => false,
     }
 }
 
