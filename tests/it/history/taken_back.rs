@@ -24,6 +24,19 @@ async fn a_change_followed_by_its_undo_gives_the_identical_file() {
 }
 
 #[tokio::test]
+async fn an_attribute_that_was_null_is_null_again() {
+    let server = TestServer::start("small").await;
+    server.repo().write(POSTS, "type: document\nname: Posts\nx-a: null\n");
+    server.commit_by_hand("With null").await;
+    server.patch("posts", json!({"x-a": 1})).await.is(200);
+    let undo = format!("/events/{}/undo", server.newest_event("posts").await);
+    // Since something else has changed, the file as it was is no help.
+    server.patch("posts", json!({"name": "Other"})).await.is(200);
+    let answer = server.request("POST", &undo).send().await.is(201);
+    assert_eq!(answer.attributes(), json!({"type": "document", "name": "Other", "x-a": null}));
+}
+
+#[tokio::test]
 async fn a_later_change_of_the_same_attribute_stands_in_the_way() {
     let server = TestServer::start("small").await;
     server.patch("posts", json!({"name": "One"})).await.is(200);

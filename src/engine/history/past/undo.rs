@@ -8,8 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::domain::{
-    Change, Collection, Command, ExactFile, Key, Kind, Patch, Restore, Reversal, Revision, Value, Violation,
-    changes,
+    Change, Collection, Command, ExactFile, Key, Kind, Restore, Reversal, Revision, Value, Violation, changes,
 };
 use crate::engine::history::event::{Action, Effect, PastFault};
 use crate::engine::history::index::row::Version;
@@ -218,13 +217,8 @@ impl View {
 
 /// Returns a collection with the old values of some attributes.
 fn reverted(present: &Collection, touched: &[Change]) -> Result<Collection, UndoRefusal> {
-    let old = |change: &Change| change.from.clone().unwrap_or(Value::Null);
     let kind = touched.iter().find(|it| it.attribute == "type").and_then(|it| it.from.as_ref());
-    let kind = kind.and_then(Value::as_text).and_then(Kind::parse);
-    let Some(kind) = kind.filter(|kind| *kind != present.kind()) else {
-        let patch = Patch::new(touched.iter().map(|it| (it.attribute.clone(), old(it))));
-        return present.patched_leniently(&patch).map_err(UndoRefusal::Unfit);
-    };
+    let kind = kind.and_then(Value::as_text).and_then(Kind::parse).unwrap_or(present.kind());
     let kept = present.attributes().iter().map(|(name, value)| (name.as_str().to_owned(), value.clone()));
     let kept = kept.filter(|(name, _)| !touched.iter().any(|it| it.attribute == *name));
     let back = touched.iter().filter(|it| it.attribute != "type");

@@ -123,7 +123,7 @@ fn a_file_that_is_no_key_to_sign_with_is_refused_with_a_sentence() {
         fs::read_to_string("fixtures/signatures/p256").unwrap().chars().take(200).collect();
     for (path, why) in [
         (folder.path().join("absent"), "it can't be read"),
-        (folder.path().to_owned(), "it is no file"),
+        (folder.path().to_owned(), "it is not a key file"),
         (copy("rsa.pub", 0o644), "it is a public key"),
         (copy("protected", 0o600), "a passphrase protects it"),
         (copy("rsa", 0o600), "a key of the kind ssh-rsa"),
@@ -140,7 +140,7 @@ fn a_file_that_is_no_key_to_sign_with_is_refused_with_a_sentence() {
         ),
         (write("empty", ""), "it holds no private key"),
         (write("truncated", &truncated), "it holds no private key"),
-        (write("long", &"x".repeat(100_000)), "it is no file"),
+        (write("long", &"x".repeat(100_000)), "it is not a key file"),
     ] {
         let error = SigningKey::read(&path).unwrap_err();
         assert!(error.why.to_string().contains(why), "{path:?}: {}", error.why);
