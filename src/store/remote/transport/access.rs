@@ -76,17 +76,16 @@ impl RemoteSecrets {
             "ServerAliveCountMax=2".to_owned(),
         ];
         if let Some(folder) = folder.filter(|folder| folder.as_os_str().len() <= SOCKET_PATH_BYTES_MAX) {
-            let path = folder.join("ssh-%C");
             options.extend(["ControlMaster=auto".to_owned(), "ControlPersist=60".to_owned()]);
-            options.push(format!("ControlPath={}", path.display()));
+            options.push(path_option("ControlPath", folder, "/ssh-%C"));
         }
         if let Some(key) = &self.key {
             options.extend(["IdentitiesOnly=yes".to_owned(), "IdentityAgent=none".to_owned()]);
-            options.push(format!("IdentityFile={}", key.display()));
+            options.push(path_option("IdentityFile", key, ""));
         }
         if let Some(hosts) = &self.known_hosts {
-            options.extend(["GlobalKnownHostsFile=/dev/null".to_owned()]);
-            options.push(format!("UserKnownHostsFile={}", hosts.display()));
+            options.push("GlobalKnownHostsFile=/dev/null".to_owned());
+            options.push(path_option("UserKnownHostsFile", hosts, ""));
         }
         let options = options.iter().map(|option| format!(" -o {}", quoted(option)));
         std::iter::once("ssh".to_owned()).chain(options).collect()
@@ -110,6 +109,14 @@ impl RemoteSecrets {
             said.replace(&secret, "***").replace(&encoded, "***")
         })
     }
+}
+
+/// Returns an option of ssh with a path and what follows it. `ssh_config(5)` ends an unquoted value at a blank, reads
+/// quotation marks and backslashes in it, and expands `%`.
+fn path_option(name: &str, path: &Path, rest: &str) -> String {
+    let path = path.display().to_string();
+    let path = path.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%");
+    format!("{name}=\"{path}{rest}\"")
 }
 
 fn token(file: &Path) -> io::Result<String> {
@@ -184,15 +191,24 @@ mod tests {
         for part in [
             "-o 'BatchMode=yes'",
             "-o 'StrictHostKeyChecking=yes'",
-            r"-o 'IdentityFile=/k'\''ey'",
-            "-o 'UserKnownHostsFile=/hosts'",
-            "-o 'ControlPath=/srv/x/ssh-%C'",
+            r#"-o 'IdentityFile="/k'\''ey"'"#,
+            r#"-o 'UserKnownHostsFile="/hosts"'"#,
+            r#"-o 'ControlPath="/srv/x/ssh-%C"'"#,
         ] {
             assert!(ssh.contains(part), "{ssh}");
         }
         assert!(
             !access.ssh(Some(Path::new(&"x".repeat(200)))).contains("ControlPath"),
             "no socket has so long a path"
+        );
+    }
+
+    #[test]
+    fn a_path_for_ssh_may_have_any_character() {
+        let path = Path::new(r#"/my "set\tings" 100%"#);
+        assert_eq!(
+            path_option("ControlPath", path, "/ssh-%C"),
+            r#"ControlPath="/my \"set\\tings\" 100%%/ssh-%C""#
         );
     }
 }
