@@ -7,10 +7,10 @@ const SENTENCE_CHARS_MAX: usize = 400;
 
 /// Joins the lines with content into one.
 pub(crate) fn sentence(said: &str) -> String {
-    let lines = said.split(['\n', '\r']).map(str::trim_end);
+    let lines = said.split(['\n', '\r']).map(str::trim_end).filter(|line| !is_noise(line));
     let lines = lines.map(|line| line.strip_prefix("remote: ").unwrap_or(line));
     let lines = lines.map(|line| without_frame(line).trim());
-    let parts: Vec<String> = lines.filter(|line| !line.is_empty() && !is_noise(line)).map(visible).collect();
+    let parts: Vec<String> = lines.filter(|line| !line.is_empty()).map(visible).collect();
     let text = parts.join("; ");
     match text.char_indices().nth(SENTENCE_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -82,7 +82,7 @@ fn without_frame(line: &str) -> &str {
     if line.starts_with('@') && line.ends_with('@') { line.trim_matches('@') } else { line }
 }
 
-/// Returns whether a line is a hint of git's for people at a terminal.
+/// Returns whether a line is a hint of the git here for people at a terminal; what the remote says has a prefix.
 fn is_noise(line: &str) -> bool {
     line == "remote:"
         || ["hint:", "To ", "Please make sure", "and the repository exists"]
@@ -146,6 +146,8 @@ mod tests {
     fn what_is_said_becomes_one_line_that_does_nothing() {
         let said = "remote: no \u{1b}[31mwrites\u{202e} today\nremote: \nTo /srv/x\nerror: failed to push\nhint: pull first\n";
         assert_eq!(sentence(said), "no \u{fffd}[31mwrites\u{fffd} today; error: failed to push");
+        let asked = "remote: To push here, ask Mara.\nTo /srv/x\n ! [remote rejected] main -> main";
+        assert_eq!(sentence(asked), "To push here, ask Mara.; ! [remote rejected] main -> main");
         let unknown = advised("Host key verification failed.");
         assert!(unknown.contains("--remote-known-hosts"), "{unknown}");
         assert_eq!(advised("no"), "no");
