@@ -15,7 +15,8 @@ use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::process::{ProcessOutput, Processes};
 use crate::store::remote::transport::url::RemoteUrl;
 
-/// The file for the name that the remote reports; empty until it has.
+/// The file for the name that the remote reports; empty until it has. A power cut may leave something else, and the
+/// repository may come from someone else.
 pub(crate) const BRANCH: &str = "branch";
 
 /// The name of the branch.
@@ -41,8 +42,8 @@ impl BranchName {
     pub(crate) fn asked_for(name: &str, folder: &Path) -> Self {
         let mut branch = Self::of(name);
         if let Ok(reported) = fs::read_to_string(folder.join(BRANCH)) {
-            branch.is_asked_for = reported.is_empty();
-            if !reported.is_empty() {
+            branch.is_asked_for = !is_branch_name(&reported);
+            if !branch.is_asked_for {
                 branch.reported = reported.into();
             }
         }
@@ -108,4 +109,21 @@ pub fn default_branch(
 fn head_of(ended: &ProcessOutput) -> Option<String> {
     let name = |line: &str| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD").map(str::to_owned);
     ended.output.lines().find_map(name).filter(|name| is_branch_name(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_that_is_no_branch_name_is_asked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        for (note, name, is_asked_for) in
+            [("trunk", "trunk", false), ("", "main", true), ("\0\0\0\0", "main", true), ("a:b", "main", true)]
+        {
+            fs::write(folder.path().join(BRANCH), note).unwrap();
+            let branch = BranchName::asked_for("main", folder.path());
+            assert_eq!((branch.as_str(), branch.is_asked_for), (name, is_asked_for), "{note:?}");
+        }
+    }
 }
