@@ -58,7 +58,8 @@ impl Repository {
 /// Whether a service holds the repository; the kernel releases its lock when it dies.
 pub(crate) fn is_served(common_dir: &Path) -> bool {
     let lock = File::open(common_dir.join("collectory/lock"));
-    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    // Shared, because two commands may look at the same time, and an NFS grants no other lock on a file opened to read.
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Opens the repository for reading; without a named branch at the one that a running service serves, whatever is checked
@@ -99,4 +100,24 @@ pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
             "there is no {REPOSITORY_DEFAULT}, and no repository around this folder; name one with --repo DIR"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_service_is_told_from_another_command_that_looks_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_served(folder.path()));
+        fs::create_dir(folder.path().join("collectory")).unwrap();
+        let lock = File::create(folder.path().join("collectory/lock")).unwrap();
+        lock.lock_shared().unwrap();
+        assert!(!is_served(folder.path()), "another command looks");
+        lock.unlock().unwrap();
+        lock.lock().unwrap();
+        assert!(is_served(folder.path()));
+    }
 }
