@@ -264,8 +264,6 @@ impl Link {
     pub(crate) fn end(&self) {
         self.finish();
         self.git.processes.end();
-        let _known = self.known();
-        self.changed.notify_all();
     }
 
     /// Returns whether exchanges with the remote have ended.

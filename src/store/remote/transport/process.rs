@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_millis(500);
 const TAIL_WAIT: Duration = Duration::from_millis(100);
 
 /// How often the output of a process that may take long is reported.
-const TELL_EVERY: Duration = Duration::from_secs(2);
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The exit status and output of a process.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Processes {
     }
 
     /// Runs a process that may take as long as it keeps writing to its error stream, whose last line is passed to
-    /// `tell`; ends its group when it has been silent for longer than `quiet_max`.
+    /// `report`; ends its group when it has been silent for longer than `quiet_max`.
     ///
     /// # Errors
     ///
@@ -141,11 +141,11 @@ impl Processes {
         let (process, output, error) = self.start(command)?;
         let (mut heard, mut quiet) = (0, Duration::ZERO);
         let status = loop {
-            match process.heard.recv_timeout(TELL_EVERY) {
+            match process.heard.recv_timeout(REPORT_INTERVAL) {
                 Ok(Heard::Ended(status)) => break Some(status?),
                 Err(RecvTimeoutError::Timeout) if quiet < quiet_max => {
                     let now = error.said_so_far().len;
-                    quiet = if now == heard { quiet + TELL_EVERY } else { Duration::ZERO };
+                    quiet = if now == heard { quiet + REPORT_INTERVAL } else { Duration::ZERO };
                     if now != heard {
                         heard = now;
                         report(&error.last_line());
