@@ -3,8 +3,8 @@
 use clap::Subcommand;
 
 use crate::cli::flags::client::Client;
-use crate::cli::flags::repository::Repository;
-use crate::cli::{Done, Failure, answer};
+use crate::cli::flags::repository::{FolderArgs, Repository, Signing};
+use crate::cli::{Done, Failure, answer, offline};
 use crate::config::{RemoteConfig, ServeConfig};
 use crate::service;
 use crate::store::remote::Decision;
@@ -67,6 +67,12 @@ struct How {
     repository: Repository,
 
     #[command(flatten)]
+    folder: FolderArgs,
+
+    #[command(flatten)]
+    signing: Signing,
+
+    #[command(flatten)]
     remote: RemoteConfig,
 }
 
@@ -101,9 +107,8 @@ impl How {
                 "name the remote with --remote, or the service that shares it with --to".into(),
             ));
         }
-        let mut config =
-            ServeConfig { remote: self.remote.clone(), ..ServeConfig::new(self.repository.find()?) };
-        config.repository.branch.clone_from(&self.repository.branch);
+        let config = ServeConfig { remote: self.remote.clone(), ..ServeConfig::new(self.repository.find()?) };
+        let config = offline::configured(config, self.repository.branch.clone(), &self.folder, &self.signing);
         Ok(service::decide(&config, decision)?.to_string())
     }
 }

@@ -71,7 +71,7 @@ fn what_is_done_through_a_service_is_told_of_no_repository() {
     let undo = ["undo", "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e", to];
     for (command, flags) in [
         (&["remote", "accept", to][..], &["--remote=/hub", "--repo=/settings", "--branch=main"][..]),
-        (&["remote", "restore", to], &["--repo=/settings"]),
+        (&["remote", "restore", to], &["--repo=/settings", "--path=x", "--signing-key=/key"]),
         (&undo, &["--repo=/settings", "--path=x", "--signing-key=/key"]),
         (&["restore", "posts", "HEAD~1", to], &["--repo=/settings"]),
         (&["import", "-", to], &["--repo=/settings", "--branch=main"]),

@@ -204,6 +204,26 @@ async fn what_is_replaced_by_force_is_kept_before_it_goes() {
 }
 
 #[tokio::test]
+async fn what_is_restored_without_a_service_is_merged_by_attribute_in_the_folder_that_is_named() {
+    let hub = Hub::with("small");
+    hub.push_change(|person| drop(person.git(&["mv", "collections", "settings"])));
+    let setup = hub.polling(50).flag(&["--path", "settings", "--remote-rewrite", "stop"]);
+    let mut server = setup.start().await;
+    let before = hub.head().unwrap();
+    server.patch("posts", json!({"x-mine": "Stays"})).await.is(200);
+    hub.move_branch(&before);
+    wait_for_remote_state(&server, "stopped").await;
+    server.stop();
+    hub.push_change(|person| person.write("settings/posts.yaml", "type: document\nname: Foreign\n"));
+    let mut restore = collectory_command(server.folder());
+    restore.args(["remote", "restore", "--remote", &hub.url(), "--path", "settings", "--repo"]);
+    run_to_end(restore.arg(server.repo().path())).assert_exit_code(0);
+    server.start_again().await;
+    let merged = server.read("posts").await.is(200).attributes();
+    assert_eq!((&merged["x-mine"], &merged["name"]), (&json!("Stays"), &json!("Foreign")));
+}
+
+#[tokio::test]
 async fn what_a_person_committed_since_the_service_ended_leaves_the_work_tree_with_what_is_let_go() {
     let hub = Hub::with("small");
     let mut server = hub.polling(50).flag(&["--work-tree", "--remote-rewrite", "stop"]).start().await;
