@@ -632,6 +632,26 @@ async fn a_folder_on_one_side_where_the_other_has_a_collection_takes_nothing_awa
     server.wait_for_problem("conflict:collections/turned.yaml/x.txt").await;
 }
 
+#[tokio::test]
+async fn a_refusal_before_a_lost_race_and_one_after_it_are_not_taken_for_a_remote_that_refuses() {
+    let hub = Hub::with("small");
+    let before = hub.head().unwrap();
+    let other = hub.repo.git(&["commit-tree", "-m", "Other", "-p", &before, "main^{tree}"]);
+    let (repo, pushes) = (hub.url(), hub.repo.path().join("pushes"));
+    let lose = format!("env -i PATH=\"$PATH\" git -C {repo} update-ref refs/heads/main {other}");
+    let pushes = pushes.display();
+    hub.hook(
+        "pre-receive",
+        &format!("echo >> {pushes}; case $(wc -l < {pushes}) in 1 | 3) exit 1;; 2) {lose};; esac"),
+    );
+    let server = hub.local().start().await;
+    let mine = server.rename("posts", "Mine").await;
+    is_pushed(&hub, &server).await;
+    assert_eq!(hub.parents(), format!("{other} {mine}"));
+    let log = server.log();
+    assert!(!log.contains("the remote refuses what is pushed"), "{log}");
+}
+
 /// Returns the subjects of the commits on the remote, newest first.
 fn subjects(hub: &Hub) -> String {
     hub.repo.git(&["log", "--format=%s", "main"])

@@ -112,20 +112,21 @@ pub(crate) fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io:
         let _until_the_end = until_the_end;
         let mut refusals = 0;
         while let Some(outbox) = link.wait_for_queued_push() {
-            push(&link, outbox, &mut refusals);
+            refusals = push(&link, outbox, refusals);
             changed();
         }
     })?;
     Ok(ended)
 }
 
-/// Pushes once and judges the outcome by commit ids.
-fn push(link: &Link, outbox: QueuedPush, refusals: &mut u32) {
+/// Pushes once and judges the outcome by commit ids. Returns how often in a row the remote has refused now, so far
+/// `refusals` times.
+fn push(link: &Link, outbox: QueuedPush, refusals: u32) -> u32 {
     let until = link.deadline();
     let pushed = link.push(outbox.tip, outbox.lease, until);
     if pushed == PushOutcome::Accepted {
-        *refusals = 0;
-        return link.landed(outbox);
+        link.landed(outbox);
+        return 0;
     }
     tracing::debug!(?pushed, tip = %outbox.tip, "a push behind was not accepted");
     let down_wait = || link.down_wait(link.known().health.failures.max(1));
@@ -133,23 +134,29 @@ fn push(link: &Link, outbox: QueuedPush, refusals: &mut u32) {
         (Ok(head), _) if head == Some(outbox.tip) => {
             link.landed(outbox);
             link.notify_siblings(outbox.tip);
+            0
         }
         // The writer merges and schedules a push of the result.
-        (Ok(head), _) if head != outbox.lease => link.lost_behind(outbox),
+        (Ok(head), _) if head != outbox.lease => {
+            link.lost_behind(outbox);
+            0
+        }
         // It can be read, and takes no push, whether it says why or not.
+        (Ok(_), pushed) if refusals + 1 >= REFUSALS_MAX => {
+            link.note_refused(pushed.reason());
+            link.push_later(link.refused_wait());
+            0
+        }
         (Ok(_), pushed) => {
-            *refusals += 1;
-            if *refusals >= REFUSALS_MAX {
-                *refusals = 0;
-                link.note_refused(pushed.reason());
-                link.push_later(link.refused_wait());
-            } else if !matches!(pushed, PushOutcome::Answered(_)) {
+            if !matches!(pushed, PushOutcome::Answered(_)) {
                 link.push_later(down_wait());
             }
+            refusals + 1
         }
         (Err(error), _) => {
             link.note_unreachable(&error);
             link.push_later(down_wait());
+            refusals
         }
     }
 }
