@@ -47,7 +47,7 @@ pub(super) fn check_locks(repo: &Repo, findings: &mut Vec<Finding>) {
                 CHECK,
                 what,
                 "the commit-graph grows no further, and `git log` on a file takes longer and longer",
-                Fix::Remove(vec![lock]),
+                Fix::Remove(lock),
             ),
             false => {
                 let command = format!(

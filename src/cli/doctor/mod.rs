@@ -74,8 +74,8 @@ enum Severity {
 enum Fix {
     /// A person has to do this.
     Person(String),
-    /// These files are removed.
-    Remove(Vec<PathBuf>),
+    /// This file is removed.
+    Remove(PathBuf),
     /// The service's next start repairs what it left behind.
     Start,
 }
@@ -116,10 +116,7 @@ impl Finding {
     fn repair(&self) -> String {
         match &self.fix {
             Fix::Person(what) => what.clone(),
-            Fix::Remove(files) => {
-                let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-                format!("--repair removes {}", files.join(", "))
-            }
+            Fix::Remove(file) => format!("--repair removes {}", file.display()),
             Fix::Start => "the next start of the service mends it, and --repair does so now".to_owned(),
         }
     }
@@ -231,17 +228,14 @@ fn check_all(repo: &Repo, findings: &mut Vec<Finding>) {
 
 /// Repairs what belongs to the service. What a start repairs is left alone beside a running one.
 fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
-    let (mut is_start_wanted, mut removed) = (false, Vec::new());
-    for (at, finding) in findings.iter().enumerate() {
+    let mut is_start_wanted = false;
+    for finding in findings.iter_mut() {
         match &finding.fix {
-            Fix::Remove(files) if files.iter().all(|file| std::fs::remove_file(file).is_ok()) => {
-                removed.push(at);
-            }
+            Fix::Remove(file) => finding.is_repaired = std::fs::remove_file(file).is_ok(),
             Fix::Start => is_start_wanted = true,
-            Fix::Remove(_) | Fix::Person(_) => {}
+            Fix::Person(_) => {}
         }
     }
-    removed.into_iter().for_each(|at| findings[at].is_repaired = true);
     // A start with another folder would record the work tree as up to date without updating it.
     if is_start_wanted && !repo.is_served && repo.has_folder && started(options).is_ok() {
         let by_start = findings.iter_mut().filter(|finding| matches!(finding.fix, Fix::Start));

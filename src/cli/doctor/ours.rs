@@ -84,7 +84,7 @@ fn index(repo: &Repo, findings: &mut Vec<Finding>) {
     if crc32fast::hash(&bytes[..at]).to_le_bytes() != bytes[at..] {
         let what = format!("{} does not fit its sum", path.display());
         let why = "the next start reads the whole history again";
-        findings.push(Finding::wrong("index", what, why, Fix::Remove(vec![path])));
+        findings.push(Finding::wrong("index", what, why, Fix::Remove(path)));
     }
 }
 
