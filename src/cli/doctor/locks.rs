@@ -22,9 +22,9 @@ pub(super) fn check_locks(repo: &Repo, findings: &mut Vec<Finding>) {
     let ours = named(&states(repo), |name| name.starts_with("lock-"));
     let ours: BTreeSet<_> = ours.iter().filter_map(|path| inode(path)).collect();
     for lock in locks(repo) {
-        let Some(inode) = inode(&lock) else { continue };
+        let Some(held) = inode(&lock) else { continue };
         let name = lock.display();
-        if ours.contains(&inode) {
+        if ours.contains(&held) {
             // While a service runs, the lock is in use or will be removed in a moment.
             if !repo.is_served {
                 let what = format!(
@@ -34,7 +34,8 @@ pub(super) fn check_locks(repo: &Repo, findings: &mut Vec<Finding>) {
             }
             continue;
         }
-        if !is_dead(repo, inode) {
+        // Its process may have removed it and ended in the meantime.
+        if !is_dead(repo, held) || inode(&lock) != Some(held) {
             continue;
         }
         let age = age(&lock).map(|age| format!(" and it is {} s old", age.as_secs())).unwrap_or_default();
