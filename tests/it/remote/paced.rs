@@ -1,10 +1,14 @@
 //! Writes that wait before a push: for `--remote-push-interval-ms`, or to let other instances go first.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
+use super::rewound::held_up;
 use super::transports::{By, Reached};
-use super::{Hub, create, link};
-use crate::support::{Setup, Signal, TestServer, document, eventually};
+use super::{Hub, create, link, over_git, unavailable};
+use crate::operating::samples;
+use crate::support::{Setup, Signal, TestServer, document, eventually, git_daemon};
 
 /// An instance that pushes once, and then not again for a long time.
 fn paced(setup: Setup) -> Setup {
@@ -50,6 +54,20 @@ async fn a_lost_race_is_no_push_after_which_others_wait() {
     let theirs = reached.hub.push_collection("pages", "Foreign");
     let mine = server.rename("posts", "Mine").await;
     assert_eq!(reached.hub.repo.git(&["rev-parse", "main", "main~1"]), format!("{mine}\n{theirs}"));
+}
+
+#[tokio::test]
+async fn what_became_of_a_push_is_asked_with_growing_pauses_while_no_other_push_may_start() {
+    let hub = Hub::with("small");
+    let daemon = git_daemon(hub.folder.path());
+    let setup = paced(over_git(daemon.1, 5_000, 1_000)).flag(&["--admin-listen", "127.0.0.1:0"]);
+    let server = setup.start().await;
+    held_up(&hub);
+    assert_eq!(unavailable(&server, "posts", "Late").await.0, "outcome_unknown");
+    let fetches = async || samples(&server).await["collectory_remote_fetch_duration_seconds_count"];
+    let (began, before) = (Instant::now(), fetches().await);
+    eventually("it is asked", async || (fetches().await >= before + 4.0).then_some(())).await;
+    assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ async fn a_push_that_had_no_answer_and_may_yet_land_is_not_said_to_be_refused() 
 }
 
 /// Makes the remote hold up pushes until the returned file is removed.
-fn held_up(hub: &Hub) -> PathBuf {
+pub(super) fn held_up(hub: &Hub) -> PathBuf {
     let gate = hub.repo.path().join("gate");
     touch(&gate);
     hub.hook("pre-receive", &format!("while [ -e {} ]; do sleep 0.05; done", gate.display()));

@@ -36,7 +36,7 @@ pub(crate) struct Pending {
     pub(crate) tip: Revision,
     /// The outcome of pushing them once more.
     pub(crate) pushed: Option<PushOutcome>,
-    /// How often they have been pushed once more.
+    /// How often they have been asked for or pushed once more.
     pub(crate) tries: u32,
 }
 

@@ -73,11 +73,12 @@ fn poll(link: &Link, changed: &impl Fn()) {
         known.requests.is_wanted = false;
         (std::mem::take(&mut known.requests.waiters), known.pending.clone(), known.seen_heads.newest())
     };
-    if let Some(pending) = pending.as_ref().filter(|_| link.push_at().is_none()) {
-        let pushed = link.push(pending.tip, pending.lease, link.deadline());
+    if let Some(pending) = &pending {
+        let may_push = link.push_at().is_none();
+        let pushed = may_push.then(|| link.push(pending.tip, pending.lease, link.deadline()));
         let mut known = link.known();
         if let Some(known) = known.pending.as_mut().filter(|known| known.tip == pending.tip) {
-            known.pushed = Some(pushed);
+            known.pushed = pushed.or(known.pushed.take());
             known.tries += 1;
         }
     }
