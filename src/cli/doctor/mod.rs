@@ -150,19 +150,10 @@ impl Repo {
 impl Doctor {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.output.refuse_csv()?;
-        let options = |repository: &Path| Options {
-            branch: self.repository.branch.clone(),
-            folder: self.folder.path.clone(),
-            access: Access::Read,
-            ..Options::new(repository)
-        };
-        // Check first, because these errors do not depend on the repository.
-        options(Path::new(".")).check()?;
-        let path = self.repository.find()?;
-        let options = options(&path);
+        let options = self.repository.options(&self.folder, Access::Read)?;
         let mut findings = Vec::new();
         if let Err(error) = GitJournal::open(options.clone()) {
-            let what = format!("{} can't be opened: {:#}", path.display(), anyhow::Error::new(error));
+            let what = format!("{} can't be opened: {:#}", options.path.display(), anyhow::Error::new(error));
             let fix = "mend what is named, or bring back a backup (README, \"Operate it\")";
             findings.push(Finding::wrong("repository", what, "nothing can be served", fix));
         }

@@ -12,7 +12,7 @@ use clap::builder::NonEmptyStringValueParser;
 
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::store::StoreError;
-use crate::store::git::{GitJournal, Options, enclosing_repository};
+use crate::store::git::{Access, GitJournal, Options, enclosing_repository};
 
 /// The repository and the branch.
 #[derive(Debug, clap::Args)]
@@ -52,6 +52,18 @@ impl Repository {
     /// Suggests `--repo` if there is no repository.
     pub(crate) fn find(&self) -> anyhow::Result<PathBuf> {
         find(self.dir.as_deref())
+    }
+
+    /// Returns how the repository is opened. Wrong flags are refused first, because they are wrong for any repository.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find), and if a flag is wrong.
+    pub(crate) fn options(&self, folder: &FolderArgs, access: Access) -> anyhow::Result<Options> {
+        let (branch, folder) = (self.branch.clone(), folder.path.clone());
+        let options = Options { branch, folder, access, ..Options::new(".") };
+        options.check()?;
+        Ok(Options { path: self.find()?, ..options })
     }
 }
 

@@ -12,7 +12,6 @@ mod state;
 mod verify;
 
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -29,7 +28,7 @@ use crate::cli::{Done, Failure, json_line, plain};
 use crate::domain::{Change, Key, Reversal, to_the_second};
 use crate::engine::history::{Action, Effect, EventRecord, History, HistoryError, Options, View};
 use crate::service::committers;
-use crate::store::git::{Access, GitJournal, Options as JournalOptions};
+use crate::store::git::{Access, GitJournal};
 
 /// From this number of new commits on, reading them takes so long that its progress is reported.
 const LONG_READING_LEN: usize = 10_000;
@@ -70,15 +69,7 @@ impl HistoryArgs {
     }
 
     fn journal(&self, access: Access) -> anyhow::Result<GitJournal> {
-        let options = |repository: &Path| JournalOptions {
-            branch: self.repository.branch.clone(),
-            folder: self.folder.path.clone(),
-            access,
-            ..JournalOptions::new(repository)
-        };
-        // Check first, because these errors do not depend on the repository.
-        options(Path::new(".")).check()?;
-        Ok(open_as_served(&options(&self.repository.find()?), GitJournal::open)?)
+        Ok(open_as_served(&self.repository.options(&self.folder, access)?, GitJournal::open)?)
     }
 
     fn history_options(&self) -> Options {
