@@ -81,11 +81,8 @@ impl Init {
         if GitJournal::init(&self.repository)? {
             let options = Options { signing_key, ..self.options(Access::Serve) };
             commit_example(&mut GitJournal::open(options)?)?;
-            note(&format!(
-                "made {} with an example, {}/posts.yaml",
-                self.repository.display(),
-                self.folder.path
-            ));
+            let example = file_name::path_in(&self.folder.path, "posts.yaml");
+            note(&format!("made {} with an example, {example}", self.repository.display()));
             editor::write_settings(&self.repository, &self.folder.path)?;
             note("VS Code completes and checks collection files there, with its YAML extension (.vscode)");
         } else if !self.hook {
