@@ -328,6 +328,11 @@ fn print(text: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Prints lines as [`print`] does.
+fn print_lines(lines: &[String]) -> io::Result<()> {
+    print(lines.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes())
+}
+
 /// Prints a line on standard output.
 fn answer(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();

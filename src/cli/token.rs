@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::cli::token::file::PolicyFile;
 use crate::cli::token::new::NewTokenArgs;
-use crate::cli::{Done, Failure, answer, counted, note, plain};
+use crate::cli::{Done, Failure, answer, counted, note, plain, print_lines};
 use crate::domain::{Grant, Token as Known};
 use crate::format::policy;
 
@@ -89,9 +89,8 @@ fn add(file: &PolicyFile, new: NewTokenArgs) -> Result<Done, Failure> {
 fn list(file: &PolicyFile) -> Result<Done, Failure> {
     let text = file.read()?.ok_or_else(|| anyhow!("there is no {file}"))?;
     let tokens = policy::read(text.as_bytes()).map_err(|fault| anyhow!("{file}:{fault}"))?;
-    for token in &tokens {
-        answer(&plain(&shown(token))).context("cannot write the list")?;
-    }
+    let lines: Vec<String> = tokens.iter().map(|token| plain(&shown(token))).collect();
+    print_lines(&lines).context("cannot write the list")?;
     Ok(Done::Well)
 }
 

@@ -70,9 +70,17 @@ fn wrong_usage_exits_with_2_and_makes_nothing() {
 fn whoever_has_read_enough_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
-    for arguments in
-        [&["export", "--repo", "."][..], &["completions", "bash"], &["schema"], &["list", "--repo", "."]]
-    {
+    let hash = format!("sha256:{}", "9f".repeat(32));
+    let policy = format!("tokens:\n- {{name: Mara, hash: {hash}, may: [read], keys: ['*']}}\n");
+    std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
+    for arguments in [
+        &["export", "--repo", "."][..],
+        &["completions", "bash"],
+        &["schema"],
+        &["list", "--repo", "."],
+        &["doctor", "--repo", "."],
+        &["token", "list", "--policy", "../policy.yaml"],
+    ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let ended = collectory_command(repo.path()).args(arguments).stdout(writer).output().unwrap();

@@ -16,7 +16,7 @@ use crate::cli::check::read_only::{ReadOnlyJournal, SurveyView, staged};
 use crate::cli::check::subject::CheckSubject;
 use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{FolderArgs, Repository};
-use crate::cli::{Done, Failure, answer, counted, json_line, note};
+use crate::cli::{Done, Failure, counted, json_line, note, print_lines};
 use crate::domain::file_name::{name_in, path_in};
 use crate::engine::{self, MirrorOptions, Problem, Snapshot};
 use crate::http::Clock;
@@ -100,24 +100,21 @@ impl Check {
 
     /// Reports the problems of the wanted files, or of all files.
     fn report(&self, snapshot: &Snapshot, wanted: &[String]) -> Result<Done, Failure> {
-        let mut problems = 0;
+        let mut lines = Vec::new();
         let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
         for problem in snapshot.problems.values().filter(is_wanted) {
-            for number in 0..problem.faults.len() {
-                let line = match self.output.is_json() {
-                    true => json_line(&annotation(problem, number)).into_owned(),
-                    false => problem.diagnostic(number),
-                };
-                answer(&line)?;
-            }
-            problems += problem.faults.len();
+            lines.extend((0..problem.faults.len()).map(|number| match self.output.is_json() {
+                true => json_line(&annotation(problem, number)).into_owned(),
+                false => problem.diagnostic(number),
+            }));
         }
+        print_lines(&lines)?;
         let read = match wanted.len() {
             0 => counted(snapshot.catalog().len(), "collection"),
             files => counted(files, "file"),
         };
-        note(&format!("{read}, {}", counted(problems, "problem")));
-        Ok(if problems == 0 { Done::Well } else { Done::FoundProblems })
+        note(&format!("{read}, {}", counted(lines.len(), "problem")));
+        Ok(if lines.is_empty() { Done::Well } else { Done::FoundProblems })
     }
 
     /// Returns the paths inside the repository of the files on the command line.

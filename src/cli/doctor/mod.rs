@@ -12,13 +12,14 @@ mod permissions;
 mod service;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use crate::cli::flags::output::Output;
 use crate::cli::flags::repository::{FolderArgs, Repository, is_served, open_as_served};
-use crate::cli::{Done, Failure, answer, json_line, plain};
+use crate::cli::{Done, Failure, json_line, plain, print_lines};
 use crate::store::git::{Access, GitJournal, Options, WriteTarget};
 use crate::store::{Journal as _, StoreError};
 
@@ -240,7 +241,7 @@ fn started(options: Options) -> Result<(), StoreError> {
     journal.catch_up()
 }
 
-fn print_findings(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
+fn print_findings(findings: &[Finding], as_json: bool) -> io::Result<()> {
     if as_json {
         let listed: Vec<_> = findings
             .iter()
@@ -256,22 +257,24 @@ fn print_findings(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
             })
             .collect();
         let is_well = !findings.iter().any(Finding::is_wrong);
-        return Ok(answer(&json_line(&json!({"well": is_well, "findings": listed}).to_string()))?);
+        let document = json!({"well": is_well, "findings": listed}).to_string();
+        return print_lines(&[json_line(&document).into_owned()]);
     }
+    let mut lines = Vec::new();
     for finding in findings {
         let word = match (finding.severity, finding.is_repaired) {
             (_, true) => "repaired",
             (Severity::Wrong, false) => "wrong",
             (Severity::Hint, false) => "hint",
         };
-        answer(&plain(&format!("{word}: {}: {}", finding.check, finding.what)))?;
-        answer(&format!("  why: {}", finding.why))?;
+        lines.push(plain(&format!("{word}: {}: {}", finding.check, finding.what)));
+        lines.push(format!("  why: {}", finding.why));
         if !finding.is_repaired {
-            answer(&plain(&format!("  repair: {}", finding.repair())))?;
+            lines.push(plain(&format!("  repair: {}", finding.repair())));
         }
     }
     if findings.is_empty() {
-        answer("all is well")?;
+        lines.push("all is well".to_owned());
     }
-    Ok(())
+    print_lines(&lines)
 }
