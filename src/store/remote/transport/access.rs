@@ -57,7 +57,7 @@ impl RemoteSecrets {
             // Otherwise the operator's credential helpers would be asked first.
             command.args(["-c", "credential.helper="]);
             command.env("GIT_ASKPASS", program).env(TOKEN_FILE, file);
-            command.env(USER, url.user().unwrap_or(USER_DEFAULT)).env(ORIGIN, url.origin());
+            command.env(USER, url.user().as_deref().unwrap_or(USER_DEFAULT)).env(ORIGIN, url.origin());
         }
         let is_theirs = ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| std::env::var_os(name).is_some());
         if url.transport() == Transport::Ssh
@@ -102,7 +102,7 @@ impl RemoteSecrets {
     /// Removes the token and the user from a message of git or the remote, which may repeat them.
     pub(crate) fn without_secrets(&self, said: &str, url: &RemoteUrl) -> String {
         let token = self.token_file.as_deref().and_then(|file| token(file).ok());
-        let user = url.user().filter(|user| user.len() >= TOKEN_LEN_MIN).map(str::to_owned);
+        let user = url.user().filter(|user| user.len() >= TOKEN_LEN_MIN);
         let secrets = token.into_iter().chain(user).filter(|secret| !secret.is_empty());
         secrets.fold(without_userinfo(said), |said, secret| {
             let encoded = utf8_percent_encode(&secret, NON_ALPHANUMERIC).to_string();
@@ -181,6 +181,15 @@ mod tests {
         let said = "ghp_0123456789abcdef of mara at https://mara@host";
         let shown = access.without_secrets(said, &url("https://ghp_0123456789abcdef@host/a"));
         assert_eq!(shown, "*** of mara at https://***@host");
+    }
+
+    #[test]
+    fn a_user_is_answered_to_git_as_it_is_and_not_as_a_url_has_it() {
+        let access = RemoteSecrets { token_file: Some("/token".into()), ..RemoteSecrets::default() };
+        let mut command = Command::new("git");
+        access.configure_auth(&mut command, &"https://mara%40example.org@host/a".parse().unwrap(), None);
+        let user = command.get_envs().find(|(name, _)| *name == USER).and_then(|(_, user)| user);
+        assert_eq!(user, Some("mara@example.org".as_ref()));
     }
 
     #[test]

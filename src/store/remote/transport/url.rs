@@ -27,6 +27,7 @@ pub struct RemoteUrl {
     transport: Transport,
     /// The URL for git, without the user part of http.
     text: String,
+    /// The user of http, percent-encoded.
     user: Option<String>,
 }
 
@@ -49,9 +50,9 @@ impl RemoteUrl {
         (self.transport == Transport::Folder).then(|| Path::new(&self.text))
     }
 
-    /// The user in an http URL.
-    pub(crate) fn user(&self) -> Option<&str> {
-        self.user.as_deref()
+    /// The user in an http URL, decoded.
+    pub(crate) fn user(&self) -> Option<String> {
+        self.user.as_ref().map(|user| percent_decode_str(user).decode_utf8_lossy().into_owned())
     }
 
     /// The scheme, host and port of an http URL.
@@ -181,8 +182,9 @@ mod tests {
             let url: RemoteUrl = text.parse().unwrap();
             assert_eq!((url.transport(), url.to_string().as_str()), (transport, shown), "{text}");
         }
-        let url: RemoteUrl = "https://mara@host/a".parse().unwrap();
-        assert_eq!((url.user(), url.for_git(true).as_str()), (Some("mara"), "https://mara@host/a"));
+        let text = "https://mara%40example.org@host/a";
+        let url: RemoteUrl = text.parse().unwrap();
+        assert_eq!((url.user().as_deref(), url.for_git(true).as_str()), (Some("mara@example.org"), text));
     }
 
     #[test]
