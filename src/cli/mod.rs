@@ -328,7 +328,7 @@ fn print(text: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Prints lines as [`print`] does.
+/// Prints lines as [`print()`] does.
 fn print_lines(lines: &[String]) -> io::Result<()> {
     print(lines.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes())
 }

@@ -17,7 +17,7 @@ pub(crate) struct NewTokenArgs {
     #[arg(required = true, value_parser = NonEmptyStringValueParser::new().try_map(name))]
     name: Option<String>,
 
-    /// The e-mail address of the author [default: NAME@localhost].
+    /// The e-mail address of the author; NAME@localhost by default.
     #[arg(long, env = "COLLECTORY_EMAIL", value_name = "EMAIL")]
     email: Option<String>,
 

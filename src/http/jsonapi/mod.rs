@@ -7,7 +7,7 @@
 //! | [`query`] | query parameters |
 //! | [`page`] | sort order, pages and their contents, pagination links |
 //! | [`document`] | resources, lists and errors as bytes |
-//! | [`etag`] | preconditions |
+//! | [`preconditions`] | preconditions |
 //! | [`error`] | every failure as the client sees it |
 //!
 //! Nothing here reads a snapshot by itself or submits anything: the caller passes in what is shown.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::journal::GitJournal;
-use crate::store::{Committed, Draft, Journal, StoreError, TreeId};
+use crate::store::{Committed, Draft, Journal as _, StoreError, TreeId};
 
 impl GitJournal {
     /// Makes a chain of commits on top of `expected`, durably, without moving the branch. Commits that the branch
@@ -14,7 +14,7 @@ impl GitJournal {
     ///
     /// # Errors
     ///
-    /// As [`append`](Journal::append).
+    /// As [`append`](crate::store::Journal::append).
     pub(crate) fn prepare(
         &mut self,
         expected: Option<Revision>,
@@ -39,7 +39,7 @@ impl GitJournal {
     ///
     /// # Errors
     ///
-    /// As [`append`](Journal::append).
+    /// As [`append`](crate::store::Journal::append).
     pub(crate) fn prepare_merge(
         &mut self,
         parents: [Revision; 2],
@@ -56,11 +56,11 @@ impl GitJournal {
     }
 
     /// Moves the branch, durably, from `expected` to a commit that exists here with everything that it reaches; `why`
-    /// is recorded in the reflog. The next [`catch_up`](Journal::catch_up) brings the work tree forward.
+    /// is recorded in the reflog. The next [`catch_up`](crate::store::Journal::catch_up) brings the work tree forward.
     ///
     /// # Errors
     ///
-    /// [`StoreError::HeadMoved`] when the branch is not at `expected`; otherwise as [`append`](Journal::append).
+    /// [`StoreError::HeadMoved`] when the branch is not at `expected`; otherwise as [`append`](crate::store::Journal::append).
     pub(crate) fn advance(
         &mut self,
         expected: Option<Revision>,
