@@ -64,8 +64,7 @@ impl Backup {
             anyhow::Ok(refs)
         };
         let refs = match (copied(), journal.incomplete_reason()?) {
-            // What git says of the missing commits tells nobody more.
-            (Err(_), Some(incomplete)) => return Err(anyhow!(incomplete).into()),
+            (Err(error), Some(incomplete)) => return Err(error.context(incomplete).into()),
             (copied, _) => copied?,
         };
         put(&bundle, &self.file, folder).with_context(|| format!("cannot write {}", self.file.display()))?;
@@ -106,7 +105,10 @@ fn restored(bundle: &Path, folder: &Path) -> anyhow::Result<()> {
     let (bundle, folder) = (fs::canonicalize(bundle)?, path(folder)?);
     let clone =
         ["clone", "--quiet", "--mirror", "--config", "transfer.fsckObjects=true", &path(&bundle)?, &folder];
-    git_output(git(), &clone).map(drop)
+    let mut git = git();
+    // Without a name git explains at length which one it takes.
+    git.args(["-c", "init.defaultBranch=main"]);
+    git_output(git, &clone).map(drop)
 }
 
 /// Appends a pack with everything that the commits reach.
