@@ -44,13 +44,13 @@ use crate::format::{Fault, diagnose};
 pub const POLICY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a mapping with the list `tokens`")]
 struct File {
     tokens: Vec<Entry>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a token with `name`, `hash` and what it may do")]
 struct Entry {
     name: Checked<Name>,
     email: Option<Checked<Email>>,
@@ -66,7 +66,7 @@ struct Entry {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a grant with `may` and `keys`")]
 struct Granted {
     may: Vec<Checked<Right>>,
     #[serde(default, deserialize_with = "some_keys")]

@@ -215,7 +215,7 @@ impl Reader {
         let (kind, made) = match kind {
             Some(kind) => (kind, made(kind)),
             // Without a valid type, report violations for the kind with the fewest of them.
-            None => [Kind::Document, Kind::Media]
+            None => Kind::ALL
                 .map(|kind| (kind, made(kind)))
                 .into_iter()
                 .min_by_key(|(_, made)| made.as_ref().err().map_or(0, Vec::len))

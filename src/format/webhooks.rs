@@ -60,7 +60,7 @@ enum File {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a receiver with `url` and `secret`")]
 struct Entry {
     name: Option<String>,
     url: String,
@@ -157,7 +157,7 @@ mod tests {
         for (text, part) in [
             ("{}", "write a list"),
             ("webhooks: []\nwebhoks: []", "write a list"),
-            ("- 1", "receiver 1"),
+            ("- 1", "receiver 1: invalid type: integer `1`, expected a receiver with `url` and `secret`"),
             ("- {url: 'https://a.example'}", "receiver 1: missing field `secret`"),
             ("- {url: 'ftp://a.example', secret: whsec_AAAA}", "`url` begins with https://"),
             ("- {url: 'https://me:pw@a.example', secret: whsec_AAAA}", "no user"),

@@ -49,7 +49,7 @@ pub enum Attribute {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extension(Box<Box<str>>);
 
-const BOTH: &[Kind] = &[Kind::Document, Kind::Media];
+const BOTH: &[Kind] = &Kind::ALL;
 const DOCUMENT: &[Kind] = &[Kind::Document];
 const MEDIA: &[Kind] = &[Kind::Media];
 
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn every_attribute_is_found_by_its_own_name() {
-        for kind in [Kind::Document, Kind::Media] {
+        for kind in Kind::ALL {
             for attribute in Attribute::known(kind) {
                 assert_eq!(Attribute::parse(kind, attribute.as_str()), Some(attribute));
             }

@@ -12,14 +12,13 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Both kinds, documents first.
+    pub const ALL: [Self; 2] = [Self::Document, Self::Media];
+
     /// Parses the value of the attribute `type`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "document" => Some(Self::Document),
-            "media" => Some(Self::Media),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
     /// The value of the attribute `type`.

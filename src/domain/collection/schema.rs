@@ -41,7 +41,7 @@ pub fn schema() -> Value {
 }
 
 fn kinds() -> Value {
-    let names = [Kind::Document, Kind::Media].map(|kind| kind.as_str().into());
+    let names = Kind::ALL.map(|kind| kind.as_str().into());
     let meaning = "What the collection holds; it stays as it is once the collection exists.";
     Value::from([("enum", Value::List(names.into())), ("description", meaning.into())])
 }

@@ -54,7 +54,7 @@ impl Conflict {
 
 fn is_attribute(name: &str) -> bool {
     let is_known = |kind| Attribute::parse(kind, name).is_some();
-    name == "type" || [Kind::Document, Kind::Media].into_iter().any(is_known)
+    name == "type" || Kind::ALL.into_iter().any(is_known)
 }
 
 /// The side that a merge adds to the remote's.

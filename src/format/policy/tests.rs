@@ -92,6 +92,8 @@ fn every_mistake_is_a_fault_with_its_line() {
         (" ".into(), 1, ""),
         ("# nothing".into(), 1, ""),
         ("tokens: 5".into(), 1, "sequence"),
+        ("- name: A".into(), 1, "expected a mapping with the list `tokens`"),
+        ("tokens: [A]".into(), 1, "expected a token with `name`, `hash`"),
         ("tokens: [".into(), 1, "this `[` is never closed"),
         ("# policy.yaml\ntokens: [".into(), 2, "this `[` is never closed"),
         (with("keys: [\"*\""), 5, "this `[` is never closed"),

@@ -157,5 +157,5 @@ fn differing(mut has: BTreeMap<String, Value>, after: Option<&Collection>) -> BT
 
 /// Parses a name, to sort it in canonical order; `type` is none and comes first.
 fn attribute(name: &str) -> Option<Attribute> {
-    [Kind::Document, Kind::Media].into_iter().find_map(|kind| Attribute::parse(kind, name))
+    Kind::ALL.into_iter().find_map(|kind| Attribute::parse(kind, name))
 }
