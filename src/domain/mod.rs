@@ -35,14 +35,14 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 pub(crate) use crate::domain::access::parse_date;
 pub use crate::domain::access::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
+pub(crate) use crate::domain::change::updated;
 pub use crate::domain::change::{
-    Catalog, Command, Event, ExactFile, HasCollection, REASON_BYTES_MAX, Refusal, Restore, Reversal, Segment,
-    Violation, decide,
+    Catalog, Command, Event, ExactFile, HasCollection, REASON_BYTES_MAX, Refusal, Restore, Reversal, decide,
 };
 pub(crate) use crate::domain::collection::excerpt;
 pub use crate::domain::collection::{
     ATTRIBUTES_MAX, Attribute, Change, Collection, Directory, Extension, FloatRangeError, Kind, MediaType,
-    Number, Patch, Shorthand, VALUE_DEPTH_MAX, Value, changes, schema,
+    Number, Patch, Segment, Shorthand, VALUE_DEPTH_MAX, Value, Violation, changes, schema,
 };
 pub use crate::domain::key::{Key, KeyError};
 pub use crate::domain::revision::Revision;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::domain::change::catalog::HasCollection;
-use crate::domain::{Catalog, Collection, Command, Event, Key, Refusal};
+use crate::domain::{Catalog, Collection, Command, Event, Key, Kind, Patch, Refusal};
 
 /// Decides a command against the current catalog.
 ///
@@ -26,7 +26,7 @@ pub fn decide<T: HasCollection>(catalog: &Catalog<T>, command: &Command) -> Resu
         Command::Create(collection) => create(catalog, &Arc::new(collection.clone())).map(Some),
         Command::Update { key, kind, patch } => {
             let before = find(key)?;
-            let after = before.updated(*kind, patch)?;
+            let after = updated(&before, *kind, patch)?;
             Ok((after != *before).then(|| Event::Updated { before, after: Arc::new(after) }))
         }
         Command::Delete { key, kind } => {
@@ -48,6 +48,21 @@ pub fn decide<T: HasCollection>(catalog: &Catalog<T>, command: &Command) -> Resu
     }
 }
 
+/// Returns the collection with an update applied; `kind` is the kind that the caller expects.
+///
+/// # Errors
+///
+/// Returns every rule of the expected kind that the patch breaks. If it breaks none, but the collection is of the
+/// other kind, returns [`Refusal::KindFixed`].
+pub(crate) fn updated(before: &Collection, kind: Option<Kind>, patch: &Patch) -> Result<Collection, Refusal> {
+    let Some(asked) = kind.filter(|kind| *kind != before.kind()) else {
+        return before.patched(patch).map_err(Refusal::Invalid);
+    };
+    let key = before.key().clone();
+    Collection::empty(key.clone(), asked).patched(patch).map_err(Refusal::Invalid)?;
+    Err(Refusal::KindFixed { key, stored: before.kind(), asked })
+}
+
 fn create<T: HasCollection>(catalog: &Catalog<T>, collection: &Arc<Collection>) -> Result<Event, Refusal> {
     let key = collection.key();
     if catalog.get(key.as_str()).is_some() {
@@ -62,7 +77,7 @@ fn create<T: HasCollection>(catalog: &Catalog<T>, collection: &Arc<Collection>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Kind, Patch, Value};
+    use crate::domain::Value;
 
     /// Returns the catalog that results from a history of events.
     fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Catalog {

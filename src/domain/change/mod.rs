@@ -13,5 +13,6 @@ mod refusal;
 pub use crate::domain::change::catalog::{Catalog, HasCollection};
 pub use crate::domain::change::command::{Command, ExactFile, REASON_BYTES_MAX, Restore, Reversal};
 pub use crate::domain::change::decide::decide;
+pub(crate) use crate::domain::change::decide::updated;
 pub use crate::domain::change::event::Event;
-pub use crate::domain::change::refusal::{Refusal, Segment, Violation};
+pub use crate::domain::change::refusal::Refusal;

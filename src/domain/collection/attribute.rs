@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use crate::domain::collection::rule::{Rule, directory};
+use crate::domain::collection::rule::{NAME_BYTES_MAX, Rule, directory};
 use crate::domain::{Kind, Value, Violation};
-
-/// Maximum length of the name of an `x-` attribute or a status, in bytes.
-pub(crate) const NAME_BYTES_MAX: usize = 128;
 
 /// The name of a setting of a collection, except `type`.
 ///
@@ -170,8 +167,12 @@ impl Attribute {
         }
     }
 
-    /// Returns why a name is not an attribute of this kind, and which one may have been meant.
-    pub(crate) fn unknown_message(kind: Kind, name: &str) -> String {
+    /// The violation of a name that is not an attribute of this kind; it says which one may have been meant.
+    pub(super) fn unknown(kind: Kind, name: &str) -> Violation {
+        Violation::at(name, Self::unknown_message(kind, name))
+    }
+
+    fn unknown_message(kind: Kind, name: &str) -> String {
         if name.starts_with("x-") {
             return format!(
                 "the name of an `x-` attribute has at most {NAME_BYTES_MAX} bytes of letters, digits, `-` and `_` and ends in a letter or digit"

@@ -67,7 +67,7 @@ impl AttributeInput {
                 let may_be_null = may_be_null(&attribute);
                 input.take(attribute, value, may_be_null);
             } else {
-                input.violations.push(Violation::unknown(kind, &name));
+                input.violations.push(Attribute::unknown(kind, &name));
             }
         }
         if let Some(explicit) = value_of(&input.set, &Attribute::UnpublishedStatuses) {

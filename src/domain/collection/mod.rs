@@ -13,6 +13,7 @@ mod rule;
 mod schema;
 mod statuses;
 mod value;
+mod violation;
 
 pub use crate::domain::collection::attribute::{Attribute, Extension, Shorthand};
 pub use crate::domain::collection::diff::{Change, changes};
@@ -25,8 +26,9 @@ pub use crate::domain::collection::schema::schema;
 use crate::domain::collection::statuses::{apply_shorthands, missing_status_names};
 pub(crate) use crate::domain::collection::value::excerpt;
 pub use crate::domain::collection::value::{FloatRangeError, Number, VALUE_DEPTH_MAX, Value};
+pub use crate::domain::collection::violation::{Segment, Violation};
 
-use crate::domain::{Key, Refusal, Violation};
+use crate::domain::Key;
 
 /// Maximum number of attributes of a collection: user-defined ones (`x-`) count, `type` does not.
 ///
@@ -60,6 +62,11 @@ impl Collection {
         written: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<Self, Vec<Violation>> {
         Self::with(key, AttributeInput::of_new(kind, written).require_status_names().valid()?)
+    }
+
+    /// A collection without attributes.
+    pub(crate) fn empty(key: Key, kind: Kind) -> Self {
+        Self { key, kind, attributes: Box::default() }
     }
 
     /// Creates a collection from the attributes of a file, which may have statuses without a name
@@ -127,6 +134,12 @@ impl Collection {
         value_of(&self.attributes, attribute)
     }
 
+    /// The value of an attribute, if the collection has it and it is a text.
+    #[must_use]
+    pub fn text(&self, attribute: &Attribute) -> Option<&str> {
+        self.get(attribute)?.as_text()
+    }
+
     /// The value of the attribute with this wire name, if the collection has it.
     #[must_use]
     pub fn by_name(&self, name: &str) -> Option<&Value> {
@@ -166,21 +179,6 @@ impl Collection {
         }
         apply_shorthands(&mut attributes, input.shorthands);
         Self::of(self.key.clone(), self.kind, attributes)
-    }
-
-    /// Returns the collection with an update applied; `kind` is the kind that the caller expects.
-    ///
-    /// # Errors
-    ///
-    /// Returns every rule of the expected kind that the patch breaks. If it breaks none, but the
-    /// collection is of the other kind, returns [`Refusal::KindFixed`].
-    pub fn updated(&self, kind: Option<Kind>, patch: &Patch) -> Result<Self, Refusal> {
-        let Some(asked) = kind.filter(|kind| *kind != self.kind) else {
-            return self.patched(patch).map_err(Refusal::Invalid);
-        };
-        let meant = Self { key: self.key.clone(), kind: asked, attributes: Box::default() };
-        meant.patched(patch).map_err(Refusal::Invalid)?;
-        Err(Refusal::KindFixed { key: self.key.clone(), stored: self.kind, asked })
     }
 }
 

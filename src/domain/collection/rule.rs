@@ -1,7 +1,9 @@
 //! The rules for attribute values, and the messages for values that break them.
 
-use crate::domain::collection::attribute::NAME_BYTES_MAX;
 use crate::domain::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, Violation, excerpt};
+
+/// Maximum length of the name of an `x-` attribute or a status, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 128;
 
 /// Maximum length of a text attribute or a status's name, in characters.
 pub const TEXT_CHARS_MAX: usize = 1000;

@@ -3,9 +3,9 @@
 //! Only the reader of files checks what the schema can't express ([`INEXPRESSIBLE`]).
 
 use crate::domain::collection::ATTRIBUTES_MAX;
-use crate::domain::collection::attribute::{Attribute, NAME_BYTES_MAX, Shorthand};
+use crate::domain::collection::attribute::{Attribute, Shorthand};
 use crate::domain::collection::directory::Directory;
-use crate::domain::collection::rule::{Rule, TEXT_CHARS_MAX};
+use crate::domain::collection::rule::{NAME_BYTES_MAX, Rule, TEXT_CHARS_MAX};
 use crate::domain::collection::{Kind, Number, Value};
 
 /// Control characters, for a character class of a regular expression.

@@ -7,10 +7,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value};
-use crate::http::jsonapi::document::{kind_of, resource_type};
+use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value, updated};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorExtras, ErrorObject};
 use crate::http::jsonapi::json;
+use crate::http::jsonapi::resource_type::{kind_of, resource_type};
 use crate::telemetry::Limit;
 
 /// A resource object as far as it could be read, and what is wrong with it.
@@ -251,9 +251,9 @@ impl UpdateRequest {
     /// In this order: all faults of the values together with the faults in `beside`; an id that differs from the one
     /// in the URL; a type that differs from the stored one.
     pub(crate) fn check(&self, before: &Collection, beside: &[ErrorObject]) -> Result<(), ApiError> {
-        let updated = before.updated(self.kind, &self.patch);
+        let changed = updated(before, self.kind, &self.patch);
         let mut faults = [&self.faults, beside].concat();
-        if let Err(Refusal::Invalid(violations)) = &updated {
+        if let Err(Refusal::Invalid(violations)) = &changed {
             faults.extend(violations.iter().map(ErrorObject::from));
         }
         if !faults.is_empty() {
@@ -263,7 +263,7 @@ impl UpdateRequest {
         if let Some(id) = self.id.as_deref().filter(|id| *id != key.as_str()) {
             return Err(other_id(id, key));
         }
-        updated.map(drop).map_err(ApiError::from)
+        changed.map(drop).map_err(ApiError::from)
     }
 }
 
