@@ -69,8 +69,9 @@ pub use crate::engine::history::past::sync_token::{
     ServedChange, SyncToken, VersionDigest, VisibleKeys, VisibleState,
 };
 pub use crate::engine::history::past::undo::UndoRefusal;
+pub use crate::engine::history::query::filter::{Filter, KeyVisibility};
 pub(crate) use crate::engine::history::query::glance::LastChange;
-pub use crate::engine::history::query::page::{EventPage, EventPageQuery, Filter, KeyVisibility, PageStart};
+pub use crate::engine::history::query::page::{EventPage, EventPageQuery, PageStart};
 pub use crate::engine::history::query::time::TimeBound;
 use crate::engine::layers::{ParsedVersion, damage_fault, not_a_file};
 use crate::engine::pacing::Pacing;

@@ -7,8 +7,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use uuid::Uuid;
 
 use crate::domain::{Actor, Key, Revision};
-use crate::engine::history::query::filter::MatchingEvents;
-use crate::engine::history::query::page::Filter;
+use crate::engine::history::query::filter::Filter;
+use crate::engine::history::query::matching::MatchingEvents;
 use crate::engine::history::{HistoryError, View};
 use crate::store::{BlobId, TreeEntry};
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod filter;
 pub(crate) mod glance;
+pub(crate) mod matching;
 pub(crate) mod page;
 pub(crate) mod rev_parse;
 pub(crate) mod time;

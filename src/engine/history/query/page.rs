@@ -4,66 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-
 use crate::domain::{Key, Revision, to_the_second};
-use crate::engine::history::event::{Action, EventRecord, Origin};
-use crate::engine::history::query::filter::MatchingEvents;
+use crate::engine::history::event::{Action, EventRecord};
+use crate::engine::history::query::filter::{Bound, Filter};
+use crate::engine::history::query::matching::MatchingEvents;
 use crate::engine::history::query::time;
 use crate::engine::history::query::time::TimeBound;
 use crate::engine::history::{HistoryError, View};
-
-/// Selects events. An event must satisfy every field; it satisfies a list that is empty or has a fitting item.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Filter {
-    /// Of these collections.
-    pub collections: Vec<Key>,
-    /// Whether to follow a moved file to its former names.
-    pub follow: bool,
-    /// That changed one of these attributes.
-    pub attributes: Vec<String>,
-    /// With these actions.
-    pub actions: Vec<Action>,
-    /// By an author of one of these names or e-mail addresses.
-    pub actors: Vec<String>,
-    /// With these origins.
-    pub origins: Vec<Origin>,
-    /// From this bound on.
-    pub since: Option<Bound>,
-    /// Up to this bound.
-    pub until: Option<Bound>,
-    /// Of collections that the reader may see.
-    pub seeing: Option<KeyVisibility>,
-}
-
-/// Decides which keys the reader may see.
-#[derive(Clone)]
-pub struct KeyVisibility(pub Arc<dyn Fn(&Key) -> bool + Send + Sync>);
-
-impl fmt::Debug for KeyVisibility {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyVisibility(..)")
-    }
-}
-
-impl PartialEq for KeyVisibility {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-/// A bound in time, or along the branch.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Bound {
-    /// A committer time, inclusive. Times need not increase along a branch, so each event is compared by its own.
-    Time(DateTime<Utc>),
-    /// A revision: `since` selects the events that it does not reach, `until` those that it does.
-    Revision {
-        /// The text that named it, so that a cursor stays valid for its list when a branch has moved.
-        asked: String,
-        revision: Revision,
-    },
-}
 
 /// Selects a page of a list.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,29 +82,6 @@ impl FromStr for EventCursor {
         let revision = revision.and_then(|revision| revision.parse().ok()).ok_or(HistoryError::BadCursor)?;
         let cursor = Self { revision, nth: hex(nth)?, list: hex(list)? };
         if parts.next().is_some() { Err(HistoryError::BadCursor) } else { Ok(cursor) }
-    }
-}
-
-impl Filter {
-    /// Returns a checksum that distinguishes lists.
-    fn list(&self) -> u32 {
-        let bound = |bound: &Option<Bound>| match bound {
-            None => String::new(),
-            Some(Bound::Time(time)) => time.to_rfc3339(),
-            Some(Bound::Revision { asked, .. }) => format!("r{asked}"),
-        };
-        let words = |words: &mut dyn Iterator<Item = &str>| words.map(|word| format!("{word},")).collect();
-        let parts: [String; 8] = [
-            words(&mut self.collections.iter().map(Key::as_str)),
-            self.follow.to_string(),
-            words(&mut self.attributes.iter().map(String::as_str)),
-            words(&mut self.actions.iter().map(|action| action.as_str())),
-            words(&mut self.actors.iter().map(String::as_str)),
-            words(&mut self.origins.iter().map(|origin| origin.as_str())),
-            bound(&self.since),
-            bound(&self.until),
-        ];
-        crc32fast::hash(parts.join("\0").as_bytes())
     }
 }
 

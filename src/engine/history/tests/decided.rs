@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::domain::{Value, changes};
 use crate::engine::PublishedHead;
-use crate::engine::history::query::page::Bound;
+use crate::engine::history::query::filter::Bound;
 use crate::engine::history::tests::*;
 use crate::random::cases;
 use crate::store::git::testing::{CommitSpec, NewEntry};

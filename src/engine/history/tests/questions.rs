@@ -2,7 +2,8 @@
 
 use crate::engine::history::follow::KnownKey;
 use crate::engine::history::index::persist;
-use crate::engine::history::query::page::{Bound, EventCursor};
+use crate::engine::history::query::filter::Bound;
+use crate::engine::history::query::page::EventCursor;
 use crate::engine::history::tests::*;
 use crate::engine::{SyncToken, VisibleKeys, VisibleState};
 use crate::store::git::testing::{CommitSpec, NewEntry};
