@@ -107,7 +107,7 @@ pub(crate) mod resources {
 
     /// Returns the list document of a snapshot.
     pub(crate) fn list(snapshot: &Snapshot) -> Bytes {
-        document::TaggedDocument::list(snapshot, &BasePath::root()).body()
+        document::whole_list(snapshot, &BasePath::root()).body()
     }
 
     /// Returns the resource of an event, without anything that names keys hidden from the caller.

@@ -7,6 +7,7 @@
 //! | [`query`] | query parameters |
 //! | [`page`] | sort order, pages and their contents, pagination links |
 //! | [`document`] | resources, lists and errors as bytes |
+//! | [`resource_type`] | the types of resources |
 //! | [`preconditions`] | preconditions |
 //! | [`error`] | every failure as the client sees it |
 //!
@@ -20,3 +21,4 @@ pub(crate) mod page;
 pub(crate) mod preconditions;
 pub(crate) mod query;
 pub(crate) mod request;
+pub(crate) mod resource_type;

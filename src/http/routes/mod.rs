@@ -5,6 +5,7 @@
 
 mod collections;
 mod events;
+mod find;
 pub(crate) mod health;
 mod openapi;
 mod operations;
@@ -27,13 +28,13 @@ use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, FOLLOWER_WRITES_NOTHING};
-pub(crate) use crate::http::routes::events::{filter as event_filter, revision_text};
-use crate::http::routes::path::RouteMatch;
+pub(crate) use crate::http::routes::events::selection::{filter as event_filter, revision_text};
+use crate::http::routes::find::RouteMatch;
 use crate::http::routes::table::{LIVE, REMOTE, REMOTE_RESTORE, ROUTES, allow};
 
 /// Answers a request: checks the path and the method, and then calls the handler.
 pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let found = path::find(call);
+    let found = find::find(call);
     // A liveness probe may use any host name and never waits for a revision.
     let is_watch = found.as_ref().is_ok_and(|found| found.route.path.text == LIVE);
     if !is_watch {

@@ -10,21 +10,21 @@ use std::collections::HashMap;
 use warp::http::StatusCode;
 use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
 
+use crate::config::BasePath;
 use crate::domain::{Actor, Command, Key, Kind, Refusal, Value};
 use crate::engine::{Condition, ConditionalCommand, Entry, Outcome, SubmitError};
 use crate::http::authorize::Action;
-use crate::http::jsonapi::document::{COLLECTIONS, kind_of};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::request::{ObjectMembers, Resource, find, type_with_article};
+use crate::http::jsonapi::resource_type::kind_of;
 use crate::http::jsonapi::{document, negotiate, preconditions, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
-use crate::http::routes::path::{self, RouteMatch, RouteTarget};
+use crate::http::routes::path::{ALL_COLLECTIONS, ONE_COLLECTION, Template};
 use crate::http::routes::submit;
 use crate::http::routes::submit::WriteTerms;
-use crate::http::routes::table::COLLECTION;
 use crate::telemetry::Limit;
 
 /// The member of a body that lists the operations.
@@ -170,7 +170,7 @@ impl Batch {
             return Err(error.with_limit(Limit::Operations));
         }
         let mut batch = Self { changes: Vec::with_capacity(operations.len()), faults: Vec::new() };
-        let mut names = Names { call, local: HashMap::new() };
+        let mut names = Names { base: &call.context.settings.base_path, local: HashMap::new() };
         for (index, operation) in operations.into_iter().enumerate() {
             match names.change(operation) {
                 Ok(change) => batch.changes.push(change),
@@ -216,7 +216,7 @@ fn invalid<T>(pointer: &str, detail: impl Into<String>) -> Result<T, Faults> {
 
 /// Resolves the collections that operations name by key, by path, or by the `lid` of an earlier operation.
 struct Names<'a> {
-    call: &'a Call<'a>,
+    base: &'a BasePath,
     local: HashMap<String, Key>,
 }
 
@@ -265,10 +265,8 @@ impl Names<'_> {
         if parts.target.is_some() {
             return invalid("/ref", "an `add` names its collection in `data` and has no `ref`");
         }
-        if let Some(href) = parts.href
-            && self.path(&href)?.route.path.text != COLLECTIONS
-        {
-            return invalid("/href", "an `add` goes to the path of all collections");
+        if let Some(href) = parts.href {
+            self.parameter_of(&href, ALL_COLLECTIONS, "an `add` goes to the path of all collections")?;
         }
         let data = resource_data(parts.data, "add")?;
         let lid = lid_of(&data)?.map(str::to_owned);
@@ -330,12 +328,11 @@ impl Names<'_> {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => invalid("/href", "an operation has a `ref` or an `href`, not both"),
             (Some(reference), None) => self.parse_ref(&reference).map(Some),
-            (None, Some(href)) => match self.path(&href)? {
-                RouteMatch { route, target: RouteTarget::OfKey(_, key) } if route.path.text == COLLECTION => {
-                    Ok(Some((key, None)))
-                }
-                _ => invalid("/href", "the path is not that of a collection"),
-            },
+            (None, Some(href)) => {
+                let expected = "an `update` or a `remove` goes to the path of a collection";
+                let key = self.parameter_of(&href, ONE_COLLECTION, expected)?;
+                key_of(&key, "/href").map(|key| Some((key, None)))
+            }
         }
     }
 
@@ -381,14 +378,14 @@ impl Names<'_> {
         Ok(data.into_iter().chain([("id".to_owned(), id)]).collect())
     }
 
-    /// Returns the route of an `href`, which is a path as in `links.self`.
-    fn path(&self, href: &Value) -> Result<RouteMatch, Faults> {
+    /// Returns the parameter of an `href`, which is a path as in `links.self`.
+    fn parameter_of(&self, href: &Value, template: Template, expected: &str) -> Result<String, Faults> {
         let Some(path) = href.as_text() else {
             return invalid("/href", format!("expected a string, found {}", type_with_article(href)));
         };
-        match path::lookup(path, self.call.context) {
-            Some(found) => Ok(found),
-            None => invalid("/href", format!("{path:?} is no path of this service")),
+        match template.parameter_of(path, self.base) {
+            Some(parameter) => Ok(parameter),
+            None => invalid("/href", format!("{expected}, not to {path:?}")),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::http::jsonapi::{negotiate, query};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::routes::events::{EventSelection, revision_text};
+use crate::http::routes::events::selection::{EventSelection, revision_text};
 
 /// The media type of a unified diff.
 const TEXT_DIFF: &str = "text/x-diff";

@@ -9,13 +9,12 @@ use warp::http::Method;
 
 use crate::domain::Key;
 use crate::http::authorize::{Action, Actions};
-use crate::http::jsonapi::document::COLLECTIONS;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::metrics::Metrics;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
-use crate::http::routes::path::{EventId, Template};
+use crate::http::routes::path::{ALL_COLLECTIONS, EventId, ONE_COLLECTION, Template};
 use crate::http::routes::{
     collections, events, health, openapi, operations, past, problems, remote, schema, undo, webhooks,
     with_deletion,
@@ -27,8 +26,6 @@ impl Default for Metrics {
         Self::of(ROUTES.iter().map(|route| route.path.text))
     }
 }
-
-pub(crate) const COLLECTION: &str = "/collections/{key}";
 
 /// The liveness probe of a process supervisor.
 pub(crate) const LIVE: &str = "/livez";
@@ -104,20 +101,24 @@ macro_rules! open {
 }
 
 const fn below(path: &'static str, operations: Operations) -> Route {
-    Route { path: Template::new(path), mount: Mount::Below, operations }
+    at(Template::new(path), operations)
+}
+
+const fn at(path: Template, operations: Operations) -> Route {
+    Route { path, mount: Mount::Below, operations }
 }
 
 /// All routes, the most frequently requested first.
 pub(crate) static ROUTES: &[Route] = &[
-    below(
-        COLLECTIONS,
+    at(
+        ALL_COLLECTIONS,
         Operations::Fixed(&[
             on!(GET, List | ListPast | Follow, |call, (), _| Box::pin(collections::list(call))),
             on!(POST, Create, |call, (), body| Box::pin(collections::create(call, body))),
         ]),
     ),
-    below(
-        COLLECTION,
+    at(
+        ONE_COLLECTION,
         Operations::OfKey(&[
             on!(GET, Read | ReadPast | Follow, |call, key, _| Box::pin(async move {
                 with_deletion(call, &key, collections::read(call, &key).await).await

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::config::BasePath;
 use crate::engine::Clash;
-use crate::http::jsonapi::document::resource::push_resource;
+use crate::http::jsonapi::document::tagged::push_resource;
 use crate::http::jsonapi::error::{ApiError, ErrorExtras, ErrorObject, ErrorSource};
 use crate::http::jsonapi::json;
 

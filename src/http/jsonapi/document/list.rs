@@ -5,10 +5,10 @@ use serde_json::json;
 
 use crate::config::BasePath;
 use crate::domain::Revision;
-use crate::engine::Entry;
-use crate::http::jsonapi::document::DATA_PREFIX;
+use crate::engine::{Entry, Snapshot};
 use crate::http::jsonapi::document::history::finish;
-use crate::http::jsonapi::document::resource::push_resource;
+use crate::http::jsonapi::document::tagged::{RESOURCE_BYTES_TYPICAL, TaggedDocument, push_resource, tagged};
+use crate::http::jsonapi::document::{COLLECTIONS, DATA_PREFIX, self_link};
 use crate::http::jsonapi::query::Fields;
 
 /// A list of collections under construction.
@@ -57,4 +57,17 @@ impl List {
         }
         finish(self.out, links, (meta != json!({})).then_some(&meta))
     }
+}
+
+/// Returns the document of all collections.
+pub(crate) fn whole_list(snapshot: &Snapshot, base: &BasePath) -> TaggedDocument {
+    TaggedDocument(snapshot.memo.get_or_make(|| {
+        let size = snapshot.catalog().len() * RESOURCE_BYTES_TYPICAL;
+        let mut list = List::new(tagged(&snapshot.list_tag(), size));
+        for entry in snapshot.catalog().iter() {
+            list.push(entry, base, None, None);
+        }
+        let link = self_link(&format!("{}{COLLECTIONS}", base.as_str()));
+        list.finish(&link, snapshot.hand_edits.served, None)
+    }))
 }

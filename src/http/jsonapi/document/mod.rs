@@ -26,13 +26,12 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::config::BasePath;
-use crate::domain::{Kind, Revision};
+use crate::domain::Revision;
 use crate::engine::{Entry, Preview};
 pub(crate) use crate::http::jsonapi::document::failure::errors;
-pub(crate) use crate::http::jsonapi::document::list::List;
+pub(crate) use crate::http::jsonapi::document::list::{List, whole_list};
 pub(crate) use crate::http::jsonapi::document::problems::problems;
-pub(crate) use crate::http::jsonapi::document::resource::push_resource;
-pub(crate) use crate::http::jsonapi::document::tagged::TaggedDocument;
+pub(crate) use crate::http::jsonapi::document::tagged::{TaggedDocument, push_resource};
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::query::{Fields, in_uri};
 
@@ -41,21 +40,6 @@ const DATA_PREFIX: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
 
 /// The path of the collection list, below the base path.
 pub(crate) const COLLECTIONS: &str = "/collections";
-
-pub(crate) const fn resource_type(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Document => "document-collection",
-        Kind::Media => "media-collection",
-    }
-}
-
-pub(crate) fn kind_of(resource_type: &str) -> Option<Kind> {
-    match resource_type {
-        "document-collection" => Some(Kind::Document),
-        "media-collection" => Some(Kind::Media),
-        _ => None,
-    }
-}
 
 /// Returns the path of a collection; a key needs no escaping.
 pub(crate) fn path_of(entry: &Entry, base: &BasePath) -> String {

@@ -5,25 +5,10 @@ use serde_json::json;
 use crate::config::BasePath;
 use crate::domain::Revision;
 use crate::engine::Entry;
-use crate::http::jsonapi::document::{COLLECTIONS, TaggedDocument, resource_type};
+use crate::http::jsonapi::document::COLLECTIONS;
 use crate::http::jsonapi::json;
-use crate::http::jsonapi::query::{AS_OF, Fields, Fieldset};
-
-/// Appends the resource; copies the stored bytes of a present one if all its attributes are wanted. The link of a past
-/// one leads to that state, not to the present one, since JSON:API lets clients expect the same data behind `self`.
-pub(crate) fn push_resource(
-    entry: &Entry,
-    base: &BasePath,
-    as_of: Option<Revision>,
-    fields: Option<&Fields>,
-    out: &mut Vec<u8>,
-) {
-    let kind = resource_type(entry.collection.kind());
-    match (as_of, fields.and_then(|fields| fields.wanted(kind))) {
-        (None, None) => out.extend_from_slice(TaggedDocument::one(entry, base).resource(entry, base)),
-        (as_of, wanted) => write_resource(entry, base, as_of, wanted, out),
-    }
-}
+use crate::http::jsonapi::query::{AS_OF, Fieldset};
+use crate::http::jsonapi::resource_type::resource_type;
 
 /// Appends the resource piece by piece. A list with sparse fieldsets has thousands of resources, and took half as
 /// long again with a [`Members`](json::Members) for each.

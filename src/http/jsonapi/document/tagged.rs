@@ -4,18 +4,21 @@ use bytes::Bytes;
 use warp::http::HeaderValue;
 
 use crate::config::BasePath;
-use crate::engine::{Entry, Snapshot};
+use crate::domain::Revision;
+use crate::engine::Entry;
 use crate::http::jsonapi::document::resource::{write_links, write_resource};
-use crate::http::jsonapi::document::{COLLECTIONS, DATA_PREFIX, List, self_link};
+use crate::http::jsonapi::document::{COLLECTIONS, DATA_PREFIX};
+use crate::http::jsonapi::query::Fields;
+use crate::http::jsonapi::resource_type::resource_type;
 
 /// The number of bytes that a list reserves for each collection.
-const RESOURCE_BYTES_TYPICAL: usize = 256;
+pub(super) const RESOURCE_BYTES_TYPICAL: usize = 256;
 
 /// A document with its entity tag in front, ready to be sent: one allocation, shared by all answers.
 ///
 /// Layout: the length of the quoted tag in one byte, the quoted tag, the document.
 #[derive(Debug, Clone)]
-pub(crate) struct TaggedDocument(Bytes);
+pub(crate) struct TaggedDocument(pub(super) Bytes);
 
 impl TaggedDocument {
     /// Returns the document of a collection.
@@ -27,22 +30,6 @@ impl TaggedDocument {
             write_links(entry, base, None, &mut out);
             out.push(b'}');
             out.into()
-        }))
-    }
-
-    /// Returns the document of all collections.
-    pub(crate) fn list(snapshot: &Snapshot, base: &BasePath) -> Self {
-        Self(snapshot.memo.get_or_make(|| {
-            let size = snapshot.catalog().len() * RESOURCE_BYTES_TYPICAL;
-            let mut list = List::new(tagged(&snapshot.list_tag(), size));
-            for entry in snapshot.catalog().iter() {
-                list.push(entry, base, None, None);
-            }
-            list.finish(
-                &self_link(&format!("{}{COLLECTIONS}", base.as_str())),
-                snapshot.hand_edits.served,
-                None,
-            )
         }))
     }
 
@@ -71,7 +58,24 @@ impl TaggedDocument {
     }
 }
 
-fn tagged(tag: &str, size: usize) -> Vec<u8> {
+/// Appends the resource; copies the stored bytes of a present one if all its attributes are wanted. The link of a past
+/// one leads to that state, not to the present one, since JSON:API lets clients expect the same data behind `self`.
+pub(crate) fn push_resource(
+    entry: &Entry,
+    base: &BasePath,
+    as_of: Option<Revision>,
+    fields: Option<&Fields>,
+    out: &mut Vec<u8>,
+) {
+    let kind = resource_type(entry.collection.kind());
+    match (as_of, fields.and_then(|fields| fields.wanted(kind))) {
+        (None, None) => out.extend_from_slice(TaggedDocument::one(entry, base).resource(entry, base)),
+        (as_of, wanted) => write_resource(entry, base, as_of, wanted, out),
+    }
+}
+
+/// Begins a document behind its entity tag, with room for this many bytes.
+pub(super) fn tagged(tag: &str, size: usize) -> Vec<u8> {
     let length = u8::try_from(tag.len() + 2).expect("a tag is two digests at most");
     let mut out = Vec::with_capacity(1 + usize::from(length) + DATA_PREFIX.len() + size);
     out.push(length);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use chrono::DateTime;
 
+use crate::domain::Kind;
 use crate::engine::{Problem, Serving, Snapshot};
 use crate::http::jsonapi::document::*;
 use crate::http::jsonapi::error::ApiError;
@@ -56,7 +57,7 @@ fn meta_appears_only_when_something_needs_saying() {
 fn a_list_is_made_of_the_same_resources() {
     let mut snapshot = Snapshot::default();
     let base = "/api".parse::<BasePath>().unwrap();
-    let list = |snapshot: &Snapshot| text(&TaggedDocument::list(snapshot, &base).body()).to_owned();
+    let list = |snapshot: &Snapshot| text(&whole_list(snapshot, &base).body()).to_owned();
     assert_eq!(
         list(&snapshot),
         r#"{"jsonapi":{"version":"1.1"},"data":[],"links":{"self":"/api/collections"}}"#

@@ -2,6 +2,8 @@
 //!
 //! A cursor holds the sort values of its item instead of an index, so it stays valid when items are added or removed.
 
+use std::cmp::Ordering;
+
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 
 use crate::domain::Key;
@@ -12,7 +14,7 @@ use crate::http::jsonapi::page::sort::Sort;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ItemCursor {
     values: Vec<String>,
-    key: Key,
+    pub(super) key: Key,
 }
 
 impl ItemCursor {
@@ -21,14 +23,9 @@ impl ItemCursor {
         Self { values: sort.values(entry), key: entry.collection.key().clone() }
     }
 
-    /// The sort values, without the key.
-    pub(crate) fn values(&self) -> &[String] {
-        &self.values
-    }
-
-    /// The key, which breaks every tie.
-    pub(crate) const fn key(&self) -> &Key {
-        &self.key
+    /// Compares an entry to this position.
+    pub(crate) fn compare(&self, entry: &Entry, sort: &Sort) -> Ordering {
+        sort.order(entry, self.values.iter().map(String::as_str), &self.key)
     }
 
     /// Encodes the cursor as text that is opaque to clients and valid only for this sort order.

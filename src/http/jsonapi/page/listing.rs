@@ -56,11 +56,11 @@ impl<'a> Listing<'a> {
         match (&self.sorted, cursor) {
             (Some(entries), None) => Box::new(entries.iter().copied()),
             (Some(entries), Some(cursor)) => {
-                let start = entries.partition_point(|it| self.sort.compare_to(it, cursor).is_le());
+                let start = entries.partition_point(|it| cursor.compare(it, self.sort).is_le());
                 Box::new(entries[start..].iter().copied())
             }
             (None, None) => Box::new(self.catalog.iter().filter(wanted)),
-            (None, Some(cursor)) => Box::new(self.catalog.after(cursor.key()).filter(wanted)),
+            (None, Some(cursor)) => Box::new(self.catalog.after(&cursor.key).filter(wanted)),
         }
     }
 
@@ -70,11 +70,11 @@ impl<'a> Listing<'a> {
         match (&self.sorted, cursor) {
             (Some(entries), None) => Box::new(entries.iter().rev().copied()),
             (Some(entries), Some(cursor)) => {
-                let end = entries.partition_point(|it| self.sort.compare_to(it, cursor).is_lt());
+                let end = entries.partition_point(|it| cursor.compare(it, self.sort).is_lt());
                 Box::new(entries[..end].iter().rev().copied())
             }
             (None, None) => Box::new(self.catalog.iter().rev().filter(wanted)),
-            (None, Some(cursor)) => Box::new(self.catalog.before(cursor.key()).rev().filter(wanted)),
+            (None, Some(cursor)) => Box::new(self.catalog.before(&cursor.key).rev().filter(wanted)),
         }
     }
 

@@ -4,9 +4,7 @@ use std::cmp::Ordering;
 
 use crate::domain::{Attribute, Key};
 use crate::engine::Entry;
-use crate::http::jsonapi::document::resource_type;
-use crate::http::jsonapi::page::cursor::ItemCursor;
-use crate::http::jsonapi::query::text_of;
+use crate::http::jsonapi::resource_type::resource_type;
 
 /// A field that lists can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +31,9 @@ impl Field {
         let collection = &entry.collection;
         match self {
             Self::Id => collection.key().as_str(),
-            Self::Name => text_of(collection, &Attribute::Name).unwrap_or_default(),
+            Self::Name => collection.text(&Attribute::Name).unwrap_or_default(),
             Self::Type => resource_type(collection.kind()),
-            Self::Directory => text_of(collection, &Attribute::Directory).unwrap_or_default(),
+            Self::Directory => collection.text(&Attribute::Directory).unwrap_or_default(),
         }
     }
 }
@@ -95,13 +93,13 @@ impl Sort {
         self.order(one, values, two.collection.key())
     }
 
-    /// Compares an entry to a cursor of this sort order.
-    pub(crate) fn compare_to(&self, entry: &Entry, cursor: &ItemCursor) -> Ordering {
-        self.order(entry, cursor.values().iter().map(String::as_str), cursor.key())
-    }
-
     /// Compares an entry to these sort values and this key.
-    fn order<'v>(&self, entry: &Entry, values: impl Iterator<Item = &'v str>, key: &Key) -> Ordering {
+    pub(crate) fn order<'v>(
+        &self,
+        entry: &Entry,
+        values: impl Iterator<Item = &'v str>,
+        key: &Key,
+    ) -> Ordering {
         let by_fields = self.fields.iter().zip(values).map(|((field, descends), value)| {
             let order = field.of(entry).cmp(value);
             if *descends { order.reverse() } else { order }

@@ -2,12 +2,13 @@
 
 use crate::domain::{Attribute, Collection, Kind};
 use crate::http::jsonapi::error::{Code, ErrorExtras, ErrorObject};
+use crate::http::jsonapi::page;
 use crate::http::jsonapi::page::PageQuery;
 use crate::http::jsonapi::page::sort::Sort;
 use crate::http::jsonapi::query::{
     ApiError, COLLECTION_TYPES, Fields, Query, fields_of, member, not_understood, repeated,
 };
-use crate::http::jsonapi::{document, page};
+use crate::http::jsonapi::resource_type::resource_type;
 
 /// The page that explains unsupported sort orders of a paged list.
 const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/unsupported-sort";
@@ -91,7 +92,7 @@ impl Filter {
     pub(crate) fn matches(&self, collection: &Collection) -> bool {
         let kind = collection.kind();
         let is = |wanted: &Option<String>, attribute| {
-            wanted.as_deref().is_none_or(|wanted| text_of(collection, attribute) == Some(wanted))
+            wanted.as_deref().is_none_or(|wanted| collection.text(attribute) == Some(wanted))
         };
         self.resource_type.as_deref().is_none_or(|wanted| is_type(wanted, kind))
             && is(&self.name, &Attribute::Name)
@@ -101,10 +102,5 @@ impl Filter {
 
 /// Whether a value of `filter[type]` names this kind.
 pub(crate) fn is_type(wanted: &str, kind: Kind) -> bool {
-    wanted == kind.as_str() || wanted == document::resource_type(kind)
-}
-
-/// Returns the value of an attribute if it is a text.
-pub(crate) fn text_of<'a>(collection: &'a Collection, attribute: &Attribute) -> Option<&'a str> {
-    collection.get(attribute).and_then(|value| value.as_text())
+    wanted == kind.as_str() || wanted == resource_type(kind)
 }

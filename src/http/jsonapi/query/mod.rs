@@ -27,7 +27,7 @@ pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, as_
 pub(crate) use crate::http::jsonapi::query::fields::{
     COLLECTION_TYPES, Fields, Fieldset, fields, fields_and_others, force, none,
 };
-pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list, text_of};
+pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list};
 
 /// The ASCII characters that a URI's query holds only in encoded form, except `%` (RFC 3986 section 3.4).
 const ENCODED_IN_QUERIES: &AsciiSet = &CONTROLS

@@ -80,10 +80,10 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
 async fn whole_list(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<TaggedDocument, ApiError> {
     let base = &call.context.settings.base_path;
     if snapshot.memo.get().is_some() || snapshot.catalog().len() <= LIST_LEN_AT_ONCE {
-        return Ok(TaggedDocument::list(snapshot, base));
+        return Ok(document::whole_list(snapshot, base));
     }
     let (snapshot, base) = (Arc::clone(snapshot), base.clone());
-    call.build_off_thread(move || TaggedDocument::list(&snapshot, &base)).await
+    call.build_off_thread(move || document::whole_list(&snapshot, &base)).await
 }
 
 /// The whole list in its compressed form, which is built off the threads that answer requests.

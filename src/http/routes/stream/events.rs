@@ -30,7 +30,7 @@ use crate::http::jsonapi::query::{EventScope, Fields};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::routes::events::{EventSelection, fetch_queried_revisions, filter};
+use crate::http::routes::events::selection::{EventSelection, fetch_queried_revisions, filter};
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id, push_message};
 
 /// `GET /events` and `GET /collections/:key/events`. `scope` says which parameters the path takes.

@@ -32,10 +32,11 @@ use crate::engine::{
     Entry, PacedFollower, Projection, ServedChange, Snapshot, SyncToken, VersionDigest, VisibleState,
 };
 use crate::http::authorize::Action;
-use crate::http::jsonapi::document::{push_resource, resource_type};
+use crate::http::jsonapi::document::push_resource;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query;
 use crate::http::jsonapi::query::{FILTER_TYPE, Fields};
+use crate::http::jsonapi::resource_type::resource_type;
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;

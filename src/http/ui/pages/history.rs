@@ -10,8 +10,8 @@ use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit};
-use crate::http::ui::pages::collection::Head;
 use crate::http::ui::pages::events::{EventView, adjacent_pages, api_path, total};
+use crate::http::ui::pages::heading::Head;
 use crate::http::ui::words::items;
 
 #[derive(Template)]

@@ -8,6 +8,7 @@ mod edit;
 pub(crate) mod error;
 mod event;
 mod events;
+mod heading;
 mod history;
 mod list;
 mod problems;

@@ -13,7 +13,8 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
-use crate::http::ui::pages::collection::{self, Head};
+use crate::http::ui::pages::collection;
+use crate::http::ui::pages::heading::Head;
 use crate::http::ui::words::ShownTime;
 
 #[derive(Template)]

@@ -19,8 +19,8 @@ use crate::http::ui::api::Request;
 use crate::http::ui::fields::{FieldInput, FormSettings};
 use crate::http::ui::form::PostedForm;
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
-use crate::http::ui::pages::collection::Head;
 use crate::http::ui::pages::edit::typed::EditForm;
+use crate::http::ui::pages::heading::Head;
 
 pub(crate) use crate::http::ui::pages::edit::typed::CommitPreview;
 

@@ -1,8 +1,8 @@
 //! What is typed into the form, with its errors and notes.
 
 use crate::domain::{Kind, Value};
-use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::error::ErrorObject;
+use crate::http::jsonapi::resource_type::resource_type;
 use crate::http::ui::fields::{Field, FieldError, FormSettings};
 use crate::http::ui::form::PostedForm;
 use crate::http::ui::words::{DiffLine, diff_lines, items, member, text};

@@ -8,12 +8,11 @@ use warp::http::StatusCode;
 use crate::domain::{Attribute, Key};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
-use crate::http::jsonapi::query::text_of;
 use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
-use crate::http::ui::pages::collection::Last;
 use crate::http::ui::pages::edit::notice;
+use crate::http::ui::pages::heading::Last;
 use crate::http::ui::pages::list::selection::{Changes, ListSelection, PAGE_LEN, Row, Sort};
 
 #[derive(Template)]
@@ -135,9 +134,9 @@ fn shown(row: &Row<'_>, changes: Option<Changes<'_>>) -> Shown {
     let collection = &entry.collection;
     Shown {
         key: key.to_string(),
-        name: text_of(collection, &Attribute::Name).unwrap_or_default().to_owned(),
+        name: collection.text(&Attribute::Name).unwrap_or_default().to_owned(),
         kind: collection.kind().as_str(),
-        directory: text_of(collection, &Attribute::Directory).unwrap_or_default().to_owned(),
+        directory: collection.text(&Attribute::Directory).unwrap_or_default().to_owned(),
         uncommitted: entry.uncommitted,
         broken: entry.problem.is_some(),
         last,

@@ -7,7 +7,6 @@ use crate::domain::{Attribute, Key, Kind};
 use crate::engine::history::View;
 use crate::engine::{Entry, Serving, Snapshot};
 use crate::http::authorize::Allowed;
-use crate::http::jsonapi::query::text_of;
 use crate::http::ui::frame::{Visit, with_query};
 
 /// The number of collections on a page.
@@ -74,9 +73,9 @@ impl Sort {
         let Row::Served(entry) = row else { return "" };
         match self {
             Self::Key | Self::Change => "",
-            Self::Name => text_of(&entry.collection, &Attribute::Name).unwrap_or_default(),
+            Self::Name => entry.collection.text(&Attribute::Name).unwrap_or_default(),
             Self::Kind => entry.collection.kind().as_str(),
-            Self::Directory => text_of(&entry.collection, &Attribute::Directory).unwrap_or_default(),
+            Self::Directory => entry.collection.text(&Attribute::Directory).unwrap_or_default(),
         }
     }
 }
@@ -149,8 +148,8 @@ impl ListSelection {
                     }
                     && [
                         Some(collection.key().as_str()),
-                        text_of(collection, &Attribute::Name),
-                        text_of(collection, &Attribute::Directory),
+                        collection.text(&Attribute::Name),
+                        collection.text(&Attribute::Directory),
                     ]
                     .into_iter()
                     .flatten()
