@@ -31,7 +31,7 @@ pub(crate) use repo::branch::is_name as is_branch_name;
 pub use repo::init::NewRepository;
 pub(crate) use repo::layout::REMOTE_FOLDER;
 pub use repo::layout::enclosing_repository;
-pub use repo::sharing::set_shared_umask;
+pub use repo::layout::set_shared_umask;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
 #[cfg(any(test, fuzzing))]
 pub(crate) use tests::fuzz;

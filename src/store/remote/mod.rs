@@ -29,7 +29,7 @@ pub use crate::store::remote::link::poll::Poller;
 pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, RemoteSettings};
 pub use crate::store::remote::merger::{FileSides, MergeDecision, Merger, Resolution, SideFile, Sides};
 pub use crate::store::remote::transport::access::{RemoteSecrets, askpass};
-pub use crate::store::remote::transport::branch::default_branch;
+pub use crate::store::remote::transport::default_branch::default_branch;
 pub use crate::store::remote::transport::git::{BranchSource, Git, check_version};
 pub use crate::store::remote::transport::url::{RemoteUrl, Transport};
 pub(crate) use crate::store::remote::transport::words::without_userinfo;

@@ -28,7 +28,7 @@ use crate::store::git::object::tree::Pointer;
 /// Room for new entries, so that encoding does not reallocate.
 const GROWTH_LEN: usize = 4 << 10;
 
-pub(super) const CHECKSUM_LEN: usize = 20;
+const CHECKSUM_LEN: usize = 20;
 
 /// Why an index is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +50,7 @@ pub(crate) struct GitIndex {
     resolved: Option<Vec<u8>>,
     skips_hash: bool,
     /// The extension `link` of a split index: what it takes from the shared index.
-    pub(super) link: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,17 +106,27 @@ impl GitIndex {
         bytes: Vec<u8>,
         shared: impl FnOnce(&str) -> Option<Vec<u8>>,
     ) -> Result<Self, UnreadableIndex> {
-        let index = Self::parse_part(&bytes)?;
-        let Some(link) = &index.link else { return Ok(Self { bytes, ..index }) };
+        let mut index = Self::parse_part(&bytes)?;
+        let Some(link) = index.link.take() else { return Ok(Self { bytes, ..index }) };
         let why = "is split, and the part that it shares can't be read; `git status` tells more";
-        let shared = split::shared(link).and_then(|name| shared(&name));
-        let whole =
-            shared.and_then(|shared| split::whole(&shared, index)).ok_or(UnreadableIndex::Variant(why))?;
-        Ok(Self { bytes, ..whole })
+        let shared = split::shared(&link).and_then(|name| shared(&name));
+        let whole = shared.and_then(|shared| index.joined(&link, &shared));
+        Ok(Self { bytes, ..whole.ok_or(UnreadableIndex::Variant(why))? })
+    }
+
+    /// Joins a split index with its shared index file; `None` if they don't match.
+    fn joined(mut self, link: &[u8], shared: &[u8]) -> Option<Self> {
+        let base = Self::parse_part(shared).ok()?;
+        if !shared.ends_with(link.first_chunk::<CHECKSUM_LEN>()?) {
+            return None;
+        }
+        self.version = base.version.max(self.version);
+        self.entries = split::join(link, base.entries, self.entries)?;
+        Some(self)
     }
 
     /// Parses an index, or one part of a split index, without keeping its bytes.
-    pub(super) fn parse_part(bytes: &[u8]) -> Result<Self, UnreadableIndex> {
+    fn parse_part(bytes: &[u8]) -> Result<Self, UnreadableIndex> {
         let (body, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(UnreadableIndex::Damaged)?;
         let mut reader = IndexCursor { bytes: body, at: 0 };
         if reader.take(4) != Some(b"DIRC") {

@@ -16,7 +16,6 @@
 use std::collections::BTreeMap;
 
 use crate::store::git::index::entry::{IndexCursor, IndexEntry};
-use crate::store::git::index::git_index::{CHECKSUM_LEN, GitIndex};
 use crate::store::git::object::id::{Oid, hex};
 
 /// The name of the shared index file that a link refers to.
@@ -24,17 +23,12 @@ pub(super) fn shared(link: &[u8]) -> Option<String> {
     Some(format!("sharedindex.{}", hex(link.first_chunk()?)))
 }
 
-/// Combines a split index with its shared index file; `None` if they don't match.
-pub(super) fn whole(shared: &[u8], mut part: GitIndex) -> Option<GitIndex> {
-    let base = GitIndex::parse_part(shared).ok()?;
-    let link = part.link.take()?;
-    let mut link = IndexCursor { bytes: &link, at: 0 };
-    let checksum: Oid = link.take(CHECKSUM_LEN)?.try_into().ok()?;
-    if !shared.ends_with(&checksum) {
-        return None;
-    }
-    let mut old: Vec<Option<IndexEntry>> = base.entries.into_iter().map(Some).collect();
-    let mut new = std::mem::take(&mut part.entries).into_iter();
+/// Applies the changes of a link to the shared entries; `new` are the entries of the split index itself. `None` if
+/// they don't match.
+pub(super) fn join(link: &[u8], shared: Vec<IndexEntry>, new: Vec<IndexEntry>) -> Option<Vec<IndexEntry>> {
+    let mut link = IndexCursor { bytes: link, at: size_of::<Oid>() };
+    let mut old: Vec<Option<IndexEntry>> = shared.into_iter().map(Some).collect();
+    let mut new = new.into_iter();
     if link.at < link.bytes.len() {
         let deleted = bits(&mut link, old.len())?;
         for at in bits(&mut link, old.len())? {
@@ -45,9 +39,7 @@ pub(super) fn whole(shared: &[u8], mut part: GitIndex) -> Option<GitIndex> {
     // If both parts have an entry, the new one takes precedence.
     let place = |entry: IndexEntry| ((entry.path.clone(), entry.stage()), entry);
     let entries: BTreeMap<_, _> = old.into_iter().flatten().chain(new).map(place).collect();
-    part.version = base.version.max(part.version);
-    part.entries = entries.into_values().collect();
-    Some(part)
+    Some(entries.into_values().collect())
 }
 
 /// Decodes the positions of the set bits of a bitmap, all of them below `len`.

@@ -176,7 +176,7 @@ impl GitJournal {
     /// Returns the read side of the same branch; commits made by this journal need not be read for it.
     #[must_use]
     pub fn archive(&self) -> GitArchive {
-        self.reader.archive(&self.branch, &self.writer.barrier)
+        GitArchive::beside(&self.reader, &self.branch, &self.writer.barrier)
     }
 
     pub(crate) fn check_writable(&mut self) -> Result<(), StoreError> {
@@ -281,12 +281,12 @@ impl Journal for GitJournal {
     }
 
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
-        served::read(&self.branch)
+        served::read(&self.layout, &self.branch.name)
     }
 
     fn note_served(&mut self, head: Revision) {
         if self.access == Access::Serve {
-            served::note(&self.branch, head);
+            served::note(&self.layout, &self.branch.name, head);
         }
     }
 

@@ -15,6 +15,7 @@ use crate::store::git::journal::options::Options;
 use crate::store::git::maintenance::commit_graph::CommitGraph;
 use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::packs::store::Packs;
+use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::branch::{Access, Branch};
 use crate::store::git::repo::format;
@@ -89,7 +90,7 @@ impl GitJournal {
         let checkout = Checkout::new(&branch, serves, &barrier)?;
         let reader = Reader::new(&layout);
         let graph = CommitGraph::new(
-            reader.archive(&branch, &barrier),
+            GitArchive::beside(&reader, &branch, &barrier),
             options.git,
             options.graph_commits_min,
             &barrier,

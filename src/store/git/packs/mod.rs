@@ -6,4 +6,5 @@ pub(crate) mod geometry;
 pub(crate) mod keep_files;
 pub(crate) mod lost_index;
 pub(crate) mod obsolete;
+mod removal;
 pub(crate) mod store;

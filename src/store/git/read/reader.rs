@@ -8,18 +8,15 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
-use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::odb::parallel::run_parallel;
-use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::recent_commits::RecentCommits;
-use crate::store::git::read::trees::{Trees, levels};
+use crate::store::git::read::trees::{Trees, folders, levels};
 use crate::store::git::read::walk::{
     FolderFinder, Search, Walker, compare, shallow_boundary, walk_first_parents,
 };
-use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{BlobId, Commit, CommitChanges, Commits, EachContent, FileChange, StoreError};
+use crate::store::{BlobId, Commit, CommitChanges, Commits, EachContent, FileChange, StoreError, TreeId};
 
 pub(crate) struct Reader {
     pub(crate) layout: Arc<Layout>,
@@ -36,12 +33,6 @@ impl Reader {
 
     pub(super) fn of(layout: &Arc<Layout>, objects: Objects, recent_commits: Arc<RecentCommits>) -> Self {
         Self { layout: Arc::clone(layout), objects, recent_commits, trees: None }
-    }
-
-    /// Returns the read side of a branch for other threads; commits made by this journal need not be read for it.
-    pub(crate) fn archive(&self, branch: &Branch, barrier: &Barrier) -> GitArchive {
-        let (database, recent_commits) = (self.objects.database(), &self.recent_commits);
-        GitArchive::of(branch.clone(), Arc::clone(database), Arc::clone(recent_commits), barrier.clone())
     }
 
     /// Drops all caches, because the repository has changed behind them.
@@ -69,6 +60,33 @@ impl Reader {
         self.trees = Some(trees);
     }
 
+    /// Reads the trees of a revision; missing folders are empty trees.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a revision that has something other than a folder on the path to the collections.
+    pub(crate) fn load_trees(&mut self, revision: Option<Revision>) -> Result<Trees, StoreError> {
+        let Some(revision) = revision else { return Ok(Trees::empty(&self.layout)) };
+        let root = self.objects.commit(revision, |commit| commit.tree)?;
+        self.load_trees_below(revision, root)
+    }
+
+    /// Reads the trees below a root for a commit on top of this revision; the root need not be that of the revision.
+    pub(crate) fn load_trees_below(&mut self, revision: Revision, root: TreeId) -> Result<Trees, StoreError> {
+        let mut trees = Trees { revision: Some(revision), ..Trees::empty(&self.layout) };
+        let levels = folders(&mut self.objects, &self.layout, revision, root)?;
+        for (tree, level) in trees.levels.iter_mut().zip(levels) {
+            *tree = self.objects.tree(TreeId::new(level.oid))?;
+        }
+        Ok(trees)
+    }
+
+    /// Refuses a revision that has something other than a folder on the path to the collections.
+    pub(crate) fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError> {
+        let root = self.objects.commit(revision, |commit| commit.tree)?;
+        folders(&mut self.objects, &self.layout, revision, root).map(drop)
+    }
+
     /// Returns what differs in the collections folder between two revisions.
     pub(crate) fn differences(
         &mut self,
@@ -91,7 +109,7 @@ impl Reader {
         new: Revision,
         len_max: usize,
     ) -> Result<Vec<Revision>, StoreError> {
-        let mut search = Search::begin(self, old, new)?;
+        let mut search = Search::begin(&mut self.objects, &self.layout, old, new)?;
         let mut found = Vec::new();
         while found.len() < len_max
             && let Some(revision) = search.next()?
@@ -159,7 +177,7 @@ impl Commits for Reader {
         if !self.objects.has(descendant.as_bytes()) || !self.objects.has(ancestor.as_bytes()) {
             return Ok(false);
         }
-        let mut search = Search::begin(self, Some(ancestor), descendant)?;
+        let mut search = Search::begin(&mut self.objects, &self.layout, Some(ancestor), descendant)?;
         while !search.reached_by_descendant.contains(&ancestor) && search.next()?.is_some() {}
         Ok(search.reached_by_descendant.contains(&ancestor))
     }
@@ -168,7 +186,7 @@ impl Commits for Reader {
         if !self.objects.has(old.as_bytes()) {
             return Ok(Vec::new());
         }
-        let mut search = Search::begin(self, Some(new), old)?;
+        let mut search = Search::begin(&mut self.objects, &self.layout, Some(new), old)?;
         let (mut found, mut oldest) = (Vec::new(), DateTime::<Utc>::MAX_UTC);
         while let Some(revision) = search.next()? {
             oldest = oldest.min(search.links(revision)?.0);

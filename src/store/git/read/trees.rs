@@ -4,7 +4,6 @@ use crate::domain::Revision;
 use crate::store::git::object::hash_midstates::HashMidstates;
 use crate::store::git::object::tree::{FOLDER, Pointer, RawTree, find};
 use crate::store::git::odb::objects::Objects;
-use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{StoreError, TreeEntry, TreeId};
 
@@ -19,7 +18,7 @@ pub(crate) struct Trees {
 }
 
 impl Trees {
-    fn empty(layout: &Layout) -> Self {
+    pub(super) fn empty(layout: &Layout) -> Self {
         let len = layout.folder.len() + 1;
         Self {
             revision: None,
@@ -33,45 +32,21 @@ impl Trees {
     }
 }
 
-impl Reader {
-    /// Reads the trees of a revision; missing folders are empty trees.
-    ///
-    /// # Errors
-    ///
-    /// Refuses a revision that has something other than a folder on the path to the collections.
-    pub(crate) fn load_trees(&mut self, revision: Option<Revision>) -> Result<Trees, StoreError> {
-        let Some(revision) = revision else { return Ok(Trees::empty(&self.layout)) };
-        let root = self.objects.commit(revision, |commit| commit.tree)?;
-        self.load_trees_below(revision, root)
-    }
-
-    /// Reads the trees below a root for a commit on top of this revision; the root need not be that of the revision.
-    pub(crate) fn load_trees_below(&mut self, revision: Revision, root: TreeId) -> Result<Trees, StoreError> {
-        let mut trees = Trees { revision: Some(revision), ..Trees::empty(&self.layout) };
-        let levels = self.folders(revision, root)?;
-        for (tree, level) in trees.levels.iter_mut().zip(levels) {
-            *tree = self.objects.tree(TreeId::new(level.oid))?;
-        }
-        Ok(trees)
-    }
-
-    /// Refuses a revision that has something other than a folder on the path to the collections.
-    pub(crate) fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError> {
-        let root = self.objects.commit(revision, |commit| commit.tree)?;
-        self.folders(revision, root).map(drop)
-    }
-
-    /// Returns the existing folders on the path to the collections, the root first.
-    fn folders(&mut self, revision: Revision, root: TreeId) -> Result<Vec<Pointer>, StoreError> {
-        let levels = levels(&mut self.objects, root, &self.layout.folder)?;
-        let Some(other) = levels.last().filter(|last| !last.is_folder()) else { return Ok(levels) };
-        let what = match other.tree_entry() {
-            TreeEntry::Special(what) => what.to_string(),
-            TreeEntry::File(_) => "a file".to_owned(),
-        };
-        let path = self.layout.folder[..levels.len() - 1].join("/");
-        Err(self.layout.unsuitable(format!("`{path}` is {what} in commit {revision}, not a folder")))
-    }
+/// Returns the existing folders on the path to the collections, the root first.
+pub(super) fn folders(
+    objects: &mut Objects,
+    layout: &Layout,
+    revision: Revision,
+    root: TreeId,
+) -> Result<Vec<Pointer>, StoreError> {
+    let levels = levels(objects, root, &layout.folder)?;
+    let Some(other) = levels.last().filter(|last| !last.is_folder()) else { return Ok(levels) };
+    let what = match other.tree_entry() {
+        TreeEntry::Special(what) => what.to_string(),
+        TreeEntry::File(_) => "a file".to_owned(),
+    };
+    let path = layout.folder[..levels.len() - 1].join("/");
+    Err(layout.unsuitable(format!("`{path}` is {what} in commit {revision}, not a folder")))
 }
 
 /// Returns the existing entries along a path below a root tree, the root itself first.

@@ -14,7 +14,6 @@ use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::object::id::{ObjectKind, unhex};
 use crate::store::git::object::tree::differences;
 use crate::store::git::odb::objects::{Objects, corrupt};
-use crate::store::git::read::reader::Reader;
 use crate::store::git::read::trees::levels;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{Commit, CommitChanges, FileChange, StoreError, TreeId};
@@ -228,13 +227,14 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub(super) fn begin(
-        reader: &'a mut Reader,
+        objects: &'a mut Objects,
+        layout: &Layout,
         ancestor: Option<Revision>,
         descendant: Revision,
     ) -> Result<Self, StoreError> {
         let mut search = Self {
-            cut: shallow_boundary(&reader.layout)?,
-            objects: &mut reader.objects,
+            cut: shallow_boundary(layout)?,
+            objects,
             queue: BinaryHeap::new(),
             reached_by_ancestor: HashSet::new(),
             reached_by_descendant: HashSet::new(),

@@ -122,6 +122,22 @@ impl Layout {
     }
 }
 
+/// Sets the umask of this process to what the repository at `path` asks for, if it exists and asks for any. This is
+/// for a process that does nothing else; it also affects the files of the work tree.
+///
+/// # Errors
+///
+/// Fails if the repository can't be served.
+pub fn set_shared_umask(path: &Path) -> Result<(), StoreError> {
+    // Its creation may have been interrupted; that there is no repository at all is reported when it is opened.
+    if find_git_dir(path)?.is_some()
+        && let Some(shared) = Layout::find(path, ".")?.shared
+    {
+        shared.set_umask();
+    }
+    Ok(())
+}
+
 /// Returns the innermost repository that contains a folder, or is it.
 #[must_use]
 pub fn enclosing_repository(folder: &Path) -> Option<PathBuf> {

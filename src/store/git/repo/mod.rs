@@ -4,6 +4,7 @@
 //! served.
 
 pub(crate) mod branch;
+pub(crate) mod branch_move;
 pub(crate) mod checkpoint;
 pub(crate) mod format;
 pub(crate) mod init;

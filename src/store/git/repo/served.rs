@@ -13,13 +13,12 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_own_if_there;
 use crate::store::git::disk::state_file::overwrite;
 use crate::store::git::object::id::unhex;
-use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
 
-/// Returns the revision noted for a branch; `None` if the note is about another branch or malformed.
-pub(crate) fn read(branch: &Branch) -> Result<Option<Revision>, StoreError> {
-    let text = read_own_if_there(&path(&branch.layout))?.unwrap_or_default();
-    let noted = text.strip_prefix(branch.name.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+/// Returns the revision noted for a branch, given its full name; `None` if the note is about another branch or malformed.
+pub(crate) fn read(layout: &Layout, branch: &str) -> Result<Option<Revision>, StoreError> {
+    let text = read_own_if_there(&path(layout))?.unwrap_or_default();
+    let noted = text.strip_prefix(branch.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
     Ok(noted.and_then(|id| unhex(id.trim_ascii_end())).map(Revision::new))
 }
 
@@ -31,9 +30,9 @@ pub(crate) fn branch(layout: &Layout) -> Result<Option<String>, StoreError> {
 }
 
 /// Records a revision; see [`Journal::note_served`](crate::store::Journal::note_served).
-pub(crate) fn note(branch: &Branch, revision: Revision) {
-    let text = format!("{} {revision}\n", branch.name);
-    if let Err(error) = overwrite(&path(&branch.layout), text.as_bytes()) {
+pub(crate) fn note(layout: &Layout, branch: &str, revision: Revision) {
+    let text = format!("{branch} {revision}\n");
+    if let Err(error) = overwrite(&path(layout), text.as_bytes()) {
         tracing::warn!(%error, cause = error.cause(), "which revision was served last could not be noted");
     }
 }

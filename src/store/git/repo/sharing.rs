@@ -1,30 +1,8 @@
 //! Sharing a repository with other users (`core.sharedRepository` in git-config(1)): the permissions of its files,
 //! whatever the user's umask is.
 
-use std::path::Path;
-
 use rustix::fs::Mode;
 use rustix::process::umask;
-
-use crate::store::StoreError;
-use crate::store::git::repo::layout::{Layout, find_git_dir};
-
-/// Sets the umask of this process to what the repository at `path` asks for, if it exists and asks for any. This is
-/// for a process that does nothing else; it also affects the files of the work tree.
-///
-/// # Errors
-///
-/// Fails if the repository can't be served.
-pub fn set_shared_umask(path: &Path) -> Result<(), StoreError> {
-    // Its creation may have been interrupted; that there is no repository at all is reported when it is opened.
-    if find_git_dir(path)?.is_none() {
-        return Ok(());
-    }
-    let Some(shared) = Layout::find(path, ".")?.shared else { return Ok(()) };
-    let habit = umask(Mode::empty());
-    umask(Mode::from_raw_mode(mask(shared, habit.as_raw_mode())));
-    Ok(())
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SharedPermissions {
@@ -33,6 +11,12 @@ pub(crate) enum SharedPermissions {
 }
 
 impl SharedPermissions {
+    /// Sets the umask of this process to what these permissions ask for.
+    pub(super) fn set_umask(self) {
+        let habit = umask(Mode::empty());
+        umask(Mode::from_raw_mode(mask(self, habit.as_raw_mode())));
+    }
+
     /// Parses the value like `git_config_perm` in git's `setup.c`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {

@@ -20,7 +20,7 @@ use crate::store::git::disk::lock::LockDraft;
 use crate::store::git::packs::store::{KeepFile, Packs};
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::branch::Branch;
-use crate::store::git::repo::refs::BranchMove;
+use crate::store::git::repo::branch_move::BranchMove;
 use crate::store::git::write::append::Committer;
 use crate::store::git::write::append::{CommitGroup, build};
 use crate::store::{Committed, Draft, StoreError};

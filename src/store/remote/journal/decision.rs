@@ -5,7 +5,7 @@ use crate::store::remote::decision::Decision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::journal::merge::MergeRequest;
-use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::folder::PrivateRef;
 use crate::store::{Journal as _, KeptHead, StoreError};
 
 impl RemoteJournal {

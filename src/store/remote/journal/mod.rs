@@ -17,7 +17,7 @@ use crate::store::git::GitJournal;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::push_turns::PushTurns;
 use crate::store::remote::link::{Ack, DecisionCallback, Link};
-use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::folder::PrivateRef;
 use crate::store::{
     BlobId, Commits, Committed, Draft, GitLocks, Journal, KeptHead, Paths, StoreError, WorkTree,
 };

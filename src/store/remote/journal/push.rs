@@ -7,7 +7,7 @@ use crate::store::remote::error::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::link::push_queue::REFUSALS_MAX;
 use crate::store::remote::link::{LinkState, Pauses};
-use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::folder::PrivateRef;
 use crate::store::remote::transport::pushed::PushOutcome;
 use crate::store::{Journal as _, StoreError};
 

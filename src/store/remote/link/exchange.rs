@@ -8,7 +8,7 @@ use crate::domain::Revision;
 use crate::store::remote::error::RemoteError;
 use crate::store::remote::link::seen_heads::SeenHead;
 use crate::store::remote::link::{KnownRemote, Link};
-use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::folder::PrivateRef;
 use crate::store::remote::transport::pushed::PushOutcome;
 
 impl Link {

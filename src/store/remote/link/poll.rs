@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::store::remote::link::Link;
 use crate::store::remote::link::push_queue;
-use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::folder::PrivateRef;
 
 /// The polling thread and the background push thread. Dropping this ends both, and all processes they have started.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
 use crate::store::remote::link::Link;
-use crate::store::remote::transport::private_refs::PrivateRef;
+use crate::store::remote::transport::folder::PrivateRef;
 use crate::store::remote::transport::pushed::PushOutcome;
 
 /// The number of refusals before one is believed: another push may have stood in the way of the first.

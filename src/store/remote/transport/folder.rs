@@ -5,8 +5,44 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::store::remote::transport::branch::BRANCH;
-use crate::store::remote::transport::private_refs::{BEGUN, NOTES, PrivateRef};
+/// The file for the name that the remote reports; empty until it has. A power cut may leave something else, and the
+/// repository may come from someone else.
+pub(crate) const BRANCH: &str = "branch";
+
+/// Exists from when neither side had a commit of the branch until the remote has one.
+pub(crate) const BEGUN: &str = "begun";
+
+/// The namespace of the refs.
+pub(crate) const NOTES: &str = "refs/collectory/";
+
+/// A private ref, which no remote has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PrivateRef {
+    /// The head of the remote that the local branch contains.
+    Base,
+    /// The head of the remote that the local branch is about to contain; once it does, the same as the base.
+    Coming,
+    /// The head that a poll fetched.
+    Polled,
+    /// The head that the writer fetched, after a push for instance.
+    Judged,
+    /// The head that was fetched after a background push.
+    Behind,
+}
+
+impl PrivateRef {
+    pub(crate) const ALL: [Self; 5] = [Self::Base, Self::Coming, Self::Polled, Self::Judged, Self::Behind];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "refs/collectory/base",
+            Self::Coming => "refs/collectory/coming",
+            Self::Polled => "refs/collectory/polled",
+            Self::Judged => "refs/collectory/judged",
+            Self::Behind => "refs/collectory/behind",
+        }
+    }
+}
 
 /// The `pre-push` hook, which git runs when it knows what the remote has and before it sends anything: it leaves a
 /// mark if there is something to send.

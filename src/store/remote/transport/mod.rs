@@ -4,10 +4,11 @@
 
 pub(crate) mod access;
 pub(crate) mod branch;
-mod folder;
+pub(crate) mod default_branch;
+pub(crate) mod folder;
 pub(crate) mod git;
 pub(crate) mod git_merge;
-pub(crate) mod private_refs;
+mod private_refs;
 pub(crate) mod process;
 pub(crate) mod pushed;
 pub(crate) mod url;

@@ -6,43 +6,8 @@ use std::os::unix::fs::FileExt as _;
 
 use crate::domain::Revision;
 use crate::store::git::open_own;
-use crate::store::remote::transport::folder::create;
+use crate::store::remote::transport::folder::{BEGUN, NOTES, PrivateRef, create};
 use crate::store::remote::transport::git::Git;
-
-/// Exists from when neither side had a commit of the branch until the remote has one.
-pub(crate) const BEGUN: &str = "begun";
-
-/// The namespace of the refs.
-pub(crate) const NOTES: &str = "refs/collectory/";
-
-/// A private ref, which no remote has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PrivateRef {
-    /// The head of the remote that the local branch contains.
-    Base,
-    /// The head of the remote that the local branch is about to contain; once it does, the same as the base.
-    Coming,
-    /// The head that a poll fetched.
-    Polled,
-    /// The head that the writer fetched, after a push for instance.
-    Judged,
-    /// The head that was fetched after a background push.
-    Behind,
-}
-
-impl PrivateRef {
-    pub(crate) const ALL: [Self; 5] = [Self::Base, Self::Coming, Self::Polled, Self::Judged, Self::Behind];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Base => "refs/collectory/base",
-            Self::Coming => "refs/collectory/coming",
-            Self::Polled => "refs/collectory/polled",
-            Self::Judged => "refs/collectory/judged",
-            Self::Behind => "refs/collectory/behind",
-        }
-    }
-}
 
 impl Git {
     pub(crate) fn noted(&self, note: PrivateRef) -> Option<Revision> {

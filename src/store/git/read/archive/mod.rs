@@ -35,14 +35,15 @@ pub struct GitArchive {
 }
 
 impl GitArchive {
-    /// Returns the archive of a branch; `recent_commits` need not be read from the repository.
-    pub(in crate::store::git) fn of(
-        branch: Branch,
-        database: Arc<Database>,
-        recent_commits: Arc<RecentCommits>,
-        barrier: Barrier,
-    ) -> Self {
-        Self { branch, database, recent_commits, barrier }
+    /// Returns the read side of a branch for other threads; commits made by the journal of `reader` need not be read
+    /// for it.
+    pub(in crate::store::git) fn beside(reader: &Reader, branch: &Branch, barrier: &Barrier) -> Self {
+        Self {
+            branch: branch.clone(),
+            database: Arc::clone(reader.objects.database()),
+            recent_commits: Arc::clone(&reader.recent_commits),
+            barrier: barrier.clone(),
+        }
     }
 
     fn note(&self, name: &str) -> StateFile {

@@ -9,7 +9,7 @@ use git2::{FileMode, Oid, Repository, Signature, Time};
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
 use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::odb::database::Database;
+use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::branch::{Branch, full_name};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::tests::support::Repo;
@@ -46,8 +46,8 @@ pub(crate) struct CommitSpec<'a> {
 /// The archive of the branch `main` of the repository at a path, in any state.
 pub(crate) fn archive_at(path: &Path, collections: &str) -> GitArchive {
     let layout = Arc::new(Layout::find(path, collections).unwrap());
-    let database = Arc::new(Database::new(&layout.common_dir));
-    GitArchive::of(Branch { layout, name: full_name("main") }, database, Arc::default(), Barrier::default())
+    let reader = Reader::new(&layout);
+    GitArchive::beside(&reader, &Branch { layout, name: full_name("main") }, &Barrier::default())
 }
 
 impl Repo {

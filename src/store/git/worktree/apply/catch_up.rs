@@ -19,24 +19,21 @@
 //! it, so a new entry beside an old file is a person's edit and stays. The exception is a kill while the index was
 //! ahead: then only the file counts, whatever is staged.
 
-use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use crate::domain::Revision;
 use crate::store::git::disk::failpoint::{Failpoint, stop_at};
 use crate::store::git::disk::lock::{HeldLock, lock_file_path};
-use crate::store::git::object::tree::{PathChange, PathChanges, Pointer, differences};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::checkpoint::CheckpointRecord;
+use crate::store::git::worktree::apply::changes::{all_changes_since, changes_between, others_between};
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::other_files::others_between;
 use crate::store::git::worktree::apply::update::{UpdateReason, is_outdated};
+use crate::store::git::worktree::replace::staging::NewFile;
+use crate::store::git::worktree::replace::swap::Replacer;
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::status;
-use crate::store::{Commits as _, StoreError, TreeEntry};
-
-/// How many commits are searched for what we wrote to a file. Everything is flushed every few dozen commits, so there
-/// are this many only if others moved the branch; what is older is kept as if a person had edited it.
-const JUDGED_COMMITS_MAX: usize = 100_000;
+use crate::store::{Commits as _, StoreError};
 
 impl Checkout {
     /// Brings forward a work tree that is behind, waiting up to `wait` for the lock of another process; see
@@ -141,6 +138,49 @@ impl Checkout {
         let is_old_other = |(path, change): (&String, _)| is_outdated(&index.get(path), change);
         Ok(!changes.iter().any(is_old) && !others.iter().any(is_old_other))
     }
+
+    /// Tries again to bring the files that lag up to the branch, under `index.lock`.
+    pub(crate) fn retry_lagging(&mut self, reader: &mut Reader, _lock: &HeldLock) -> Result<(), StoreError> {
+        if self.lagging.is_empty() {
+            return Ok(());
+        }
+        let Some(folder) = Folder::collections(&self.layout, false)?.folder() else { return Ok(()) };
+        let replacer = Replacer::new(&self.layout, &folder)?;
+        let head = self.branch.tip()?;
+        for name in self.lagging.names() {
+            let after = reader.trees(head)?.folder().get(name.as_bytes()).filter(|pointer| pointer.is_file());
+            let content = match after.map(|after| reader.objects.blob(after.blob())).transpose() {
+                Err(StoreError::Damaged { .. }) => continue,
+                content => content?,
+            };
+            let new = NewFile::of(None, after, content.as_deref());
+            let ids = Vec::from_iter(self.lagging.take(&name));
+            match replacer.compare_and_replace(&name, &ids, new) {
+                Ok(true) => tracing::info!(
+                    path = self.layout.path_in_repository(&name),
+                    "the file is up to date again"
+                ),
+                // It is a person's by now.
+                Ok(false) => (),
+                Err(error) => {
+                    tracing::debug!(%error, "a file of the work tree is still behind");
+                    self.lagging.put(&name, ids);
+                }
+            }
+        }
+        self.lagging.keep()
+    }
+
+    /// Retries the files that lag, under `index.lock`; fails at once if another process holds that.
+    pub(crate) fn retry_if_lagging(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
+        if self.lagging.is_empty() {
+            return Ok(());
+        }
+        match self.lock_index(Duration::ZERO)? {
+            Some(lock) => self.retry_lagging(reader, &lock),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Returns the head if it descends from what the work tree has.
@@ -151,74 +191,4 @@ pub(crate) fn fast_forward_target(
 ) -> Result<Option<Revision>, StoreError> {
     let (Some(new), Some(old)) = (head, old) else { return Ok(head) };
     Ok(reader.descends(new, old)?.then_some(new))
-}
-
-/// Returns what differs in the collections folder between two revisions.
-pub(crate) fn changes_between(
-    reader: &mut Reader,
-    old: Option<Revision>,
-    new: Option<Revision>,
-) -> Result<PathChanges, StoreError> {
-    let (old, new) = (reader.load_trees(old)?, reader.load_trees(new)?);
-    let found = differences(old.folder().bytes(), new.folder().bytes())
-        .map_err(|error| reader.layout.unsuitable(error.to_string()))?;
-    let mut changes = PathChanges::new();
-    for (name, before, after) in found {
-        let Ok(name) = String::from_utf8(name) else { continue };
-        if let Some(change) = change_of(reader, before, after)? {
-            changes.insert(name, change);
-        }
-    }
-    Ok(changes)
-}
-
-/// Returns what has changed since a revision: the collection files, and the other files by their full paths.
-pub(crate) fn all_changes_since(
-    reader: &mut Reader,
-    old: Option<Revision>,
-    new: Revision,
-) -> Result<[PathChanges; 2], StoreError> {
-    Ok([changes_since(reader, old, new)?, others_between(reader, old, Some(new))?])
-}
-
-/// Like [`changes_between`], with what the commits between the two had. Includes files that changed and changed back.
-fn changes_since(
-    reader: &mut Reader,
-    old: Option<Revision>,
-    new: Revision,
-) -> Result<PathChanges, StoreError> {
-    let mut changes = changes_between(reader, old, Some(new))?;
-    let trees = reader.load_trees(Some(new))?;
-    for commit in reader.between(old, new, JUDGED_COMMITS_MAX)? {
-        let parent = reader.objects.commit(commit, |commit| commit.parents.first().copied())?;
-        for passed in reader.differences(parent, Some(commit))? {
-            let there = match changes.entry(passed.name) {
-                Entry::Occupied(there) => there.into_mut(),
-                Entry::Vacant(slot) => {
-                    let pointer = trees.folder().get(slot.key().as_bytes());
-                    let Some(change) = change_of(reader, pointer, pointer)? else { continue };
-                    slot.insert(change)
-                }
-            };
-            there.intermediate_blobs.insert(passed.before.and_then(TreeEntry::blob));
-        }
-    }
-    Ok(changes)
-}
-
-/// Builds the change of a file; `None` if either side is not a file, because a person has to check that out.
-fn change_of(
-    reader: &mut Reader,
-    before: Option<Pointer>,
-    after: Option<Pointer>,
-) -> Result<Option<PathChange>, StoreError> {
-    if [before, after].into_iter().flatten().any(|pointer| !pointer.is_file()) {
-        return Ok(None);
-    }
-    let content = match after.map(|pointer| reader.objects.blob(pointer.blob())).transpose() {
-        // Only this file is behind then.
-        Err(StoreError::Damaged { .. }) => None,
-        content => content?,
-    };
-    Ok(Some(PathChange::new(before, after, content)))
 }

@@ -8,16 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
-use crate::store::git::read::reader::Reader;
-use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::replace::staging::NewFile;
-use crate::store::git::worktree::replace::swap::{Replacer, holds_any};
+use crate::store::git::worktree::replace::swap::holds_any;
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::{BlobId, Edit, StoreError, WorkTree};
 
@@ -48,6 +43,14 @@ impl Lagging {
         let files = kept.into_iter().map(|(name, ids)| (name, ids.into_iter().filter_map(known).collect()));
         let files: Files = files.collect();
         Ok(Self { file, kept: files.clone(), files })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.files.keys().cloned().collect()
     }
 
     /// Removes a file for another attempt; returns the contents that it may have.
@@ -100,50 +103,5 @@ impl Lagging {
         self.file.replace(&text)?;
         self.kept.clone_from(&self.files);
         Ok(())
-    }
-}
-
-impl Checkout {
-    /// Tries again to bring the files that lag up to the branch, under `index.lock`.
-    pub(crate) fn retry_lagging(&mut self, reader: &mut Reader, _lock: &HeldLock) -> Result<(), StoreError> {
-        if self.lagging.files.is_empty() {
-            return Ok(());
-        }
-        let Some(folder) = Folder::collections(&self.layout, false)?.folder() else { return Ok(()) };
-        let replacer = Replacer::new(&self.layout, &folder)?;
-        let head = self.branch.tip()?;
-        for name in self.lagging.files.keys().cloned().collect::<Vec<_>>() {
-            let after = reader.trees(head)?.folder().get(name.as_bytes()).filter(|pointer| pointer.is_file());
-            let content = match after.map(|after| reader.objects.blob(after.blob())).transpose() {
-                Err(StoreError::Damaged { .. }) => continue,
-                content => content?,
-            };
-            let new = NewFile::of(None, after, content.as_deref());
-            let ids = Vec::from_iter(self.lagging.take(&name));
-            match replacer.compare_and_replace(&name, &ids, new) {
-                Ok(true) => tracing::info!(
-                    path = self.layout.path_in_repository(&name),
-                    "the file is up to date again"
-                ),
-                // It is a person's by now.
-                Ok(false) => (),
-                Err(error) => {
-                    tracing::debug!(%error, "a file of the work tree is still behind");
-                    self.lagging.put(&name, ids);
-                }
-            }
-        }
-        self.lagging.keep()
-    }
-
-    /// Retries the files that lag, under `index.lock`; fails at once if another process holds that.
-    pub(crate) fn retry_if_lagging(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
-        if self.lagging.files.is_empty() {
-            return Ok(());
-        }
-        match self.lock_index(Duration::ZERO)? {
-            Some(lock) => self.retry_lagging(reader, &lock),
-            None => Ok(()),
-        }
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing here overwrites a byte that a person saved or staged.
 
 pub(crate) mod catch_up;
+pub(crate) mod changes;
 pub(crate) mod checkout;
 pub(crate) mod interrupted;
 pub(crate) mod lagging;

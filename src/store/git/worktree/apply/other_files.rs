@@ -11,56 +11,15 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
-use crate::domain::Revision;
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::object::tree::{PathChange, PathChanges, Pointer, RawTree, differences};
+use crate::store::git::object::tree::{PathChange, PathChanges};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::{UpdateReason, apply_one, is_outdated};
 use crate::store::git::worktree::replace::staging::NewFile;
 use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder};
-use crate::store::{BlobId, StoreError, TreeId};
-
-/// Returns what differs outside the collections folder between two revisions, by full path and without contents;
-/// nothing without a remote.
-pub(crate) fn others_between(
-    reader: &mut Reader,
-    old: Option<Revision>,
-    new: Option<Revision>,
-) -> Result<PathChanges, StoreError> {
-    let mut found = PathChanges::new();
-    if old == new || !reader.layout.has_remote() {
-        return Ok(found);
-    }
-    let mut root = |revision: Option<Revision>| {
-        revision.map(|revision| reader.objects.commit(revision, |commit| commit.tree)).transpose()
-    };
-    let mut left = vec![(String::new(), [root(old)?, root(new)?])];
-    let collections = reader.layout.path_in_repository("");
-    while let Some((above, trees)) = left.pop() {
-        let [old, new] =
-            trees.map(|tree| tree.map_or_else(|| Ok(RawTree::default()), |id| reader.objects.tree(id)));
-        let differing = differences(old?.bytes(), new?.bytes())
-            .map_err(|error| reader.layout.unsuitable(error.to_string()))?;
-        for (name, before, after) in differing {
-            let Some(name) = String::from_utf8(name).ok().filter(|name| is_harmless(name)) else { continue };
-            let path = format!("{above}{name}");
-            let sides = [before, after];
-            let folders = sides.map(|side| side.filter(Pointer::is_folder).map(|it| TreeId::new(it.oid)));
-            if folders.iter().any(Option::is_some) {
-                left.push((format!("{path}/"), folders));
-            }
-            let [before, after] = sides.map(|side| side.filter(|it| !it.is_folder()));
-            let is_collection =
-                above == collections && [before, after].iter().flatten().all(Pointer::is_file);
-            if before != after && !is_collection {
-                found.insert(path, PathChange::new(before, after, None));
-            }
-        }
-    }
-    Ok(found)
-}
+use crate::store::{BlobId, StoreError};
 
 /// Brings forward a path that was or becomes a submodule, and the file before or after it. A folder that is not empty
 /// stays, as in git.
@@ -83,11 +42,6 @@ fn bring_submodule(
         };
     }
     Ok(())
-}
-
-/// Returns whether a name can only mean a file of the work tree.
-fn is_harmless(name: &str) -> bool {
-    !matches!(name, "" | "." | "..") && !name.contains('/') && !name.eq_ignore_ascii_case(".git")
 }
 
 impl Checkout {

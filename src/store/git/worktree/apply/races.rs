@@ -45,7 +45,7 @@ use crate::store::git::read::reader::Reader;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::read::walk::shallow_boundary;
 use crate::store::git::repo::refs::GitHead;
-use crate::store::git::worktree::apply::catch_up::changes_between;
+use crate::store::git::worktree::apply::changes::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::{UpdateReason, apply_one, is_outdated, is_up_to_date};

@@ -25,7 +25,7 @@ use crate::store::git::object::id::ObjectKind;
 use crate::store::git::object::tree::{PathChange, PathChanges};
 use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::read::reader::Reader;
-use crate::store::git::worktree::apply::catch_up::changes_between;
+use crate::store::git::worktree::apply::changes::changes_between;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::staging::NewFile;
 use crate::store::git::worktree::replace::staging::{is_blank, keep_aside};
