@@ -2,6 +2,8 @@
 //!
 //! `src/ARCHITECTURE.md` draws the map. Comments and strings do not count as uses.
 
+#[path = "architecture/circles.rs"]
+mod circles;
 #[path = "architecture/source.rs"]
 mod source;
 
@@ -9,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use circles::circles_in;
 use source::{Source, collect, is_field, items_of, names_crate, paths_of, sources};
 
 /// The layers that each layer may name, in the reading order of the diagram.
@@ -306,6 +309,28 @@ fn what_a_room_may_name_is_no_breach() {
         mod tests { use super::*; }\n";
     let copy = planted("src/store/git/read/harmless.rs", code);
     assert_eq!(GIT.breaches_in(copy.path()), Vec::<String>::new());
+}
+
+#[test]
+fn no_files_take_names_from_each_other() {
+    assert_eq!(circles_in(root()), [""; 0]);
+}
+
+#[test]
+fn a_planted_circle_is_found() {
+    let copy = planted("src/engine/mod.rs", "pub(crate) use crate::engine::one::{One, two};");
+    let files = [
+        ("one.rs", "use crate::engine::memo::Memo;\nuse crate::http::Reply;"),
+        ("memo.rs", "//! crate::http"),
+        ("two.rs", "use crate::engine::One;"),
+    ];
+    let write = |name: &str, code: &str| {
+        fs::write(copy.path().join("src/engine").join(name), code).expect("a file can be written");
+    };
+    files.iter().for_each(|(name, code)| write(name, code));
+    assert_eq!(circles_in(copy.path()), [""; 0], "a folder and its files may know each other");
+    write("memo.rs", "fn f() { crate::engine::two::g() }");
+    assert_eq!(circles_in(copy.path()), ["engine::memo", "engine::one", "engine::two"]);
 }
 
 #[test]
