@@ -56,11 +56,12 @@ use hyper::body::Incoming;
 use tower_service::Service as _;
 use tracing::Instrument as _;
 use warp::Filter as _;
-use warp::http::header::CONNECTION;
+use warp::http::header::{CONNECTION, VARY};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use warp::reply::Response;
 
 use crate::http::budgets::Budgets;
+use crate::http::header::X_REQUEST_ID;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::metrics::{UI, UNKNOWN_ROUTE};
 use crate::http::reply::{Common, Reply};
@@ -69,7 +70,7 @@ use crate::http::request::call::Call;
 use crate::http::request::caught::{Panicked, caught};
 use crate::http::request::head::Head;
 use crate::http::request::id::{RequestId, traceparent};
-use crate::http::server::{Answers, ClientConnection};
+use crate::http::server::{Answers, ClientConnection, HeaderFields};
 use crate::http::ui::Ui;
 use crate::telemetry::{AccessLogEntry, Limit};
 
@@ -201,16 +202,12 @@ impl Answers for Routes {
         self.respond(request, connection)
     }
 
-    fn refused(
-        &self,
-        head: Option<(&Method, &HeaderMap)>,
-        status: StatusCode,
-        bytes: usize,
-    ) -> Option<HeaderValue> {
+    fn refused(&self, head: Option<(&Method, &HeaderMap)>, status: StatusCode, bytes: usize) -> HeaderFields {
         let context = &self.shared.context;
         let method = head.map(|(method, _)| method);
         let none = HeaderMap::new();
-        let id = RequestId::of(head.map_or(&none, |(_, headers)| headers), context.clock);
+        let headers = head.map_or(&none, |(_, headers)| headers);
+        let id = RequestId::of(headers, context.clock);
         if let Some(metrics) = &context.telemetry.metrics {
             metrics.refused(method, status);
         }
@@ -228,7 +225,9 @@ impl Answers for Routes {
                 traceparent: None,
             });
         }
-        Some(id.into_header())
+        let mut fields = vec![(VARY, self.shared.common.vary()), (X_REQUEST_ID, id.into_header())];
+        context.access.cors.add_headers(headers, &mut fields);
+        fields
     }
 }
 

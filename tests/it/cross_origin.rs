@@ -48,6 +48,10 @@ async fn the_pages_of_listed_origins_may_use_the_service_with_their_credentials(
     let failed = server.request("GET", "/nothing").header("Origin", CMS).send().await.is(404);
     assert_eq!(granted(&failed).as_deref(), Some(CMS), "a page may read why it failed");
     assert!(failed.header("access-control-expose-headers").contains("ETag"));
+    let long = format!("/collections?{}", "a".repeat(20_000));
+    let long = server.request("GET", &long).header("Origin", CMS).send().await.is(414);
+    assert_eq!(granted(&long).as_deref(), Some(CMS));
+    assert_eq!(long.header("vary"), "Accept, Origin");
     for origin in ["https://evil.example.org", "https://cms.example.org.evil.org", "null"] {
         let asked = preflight(&server, origin).await;
         assert_eq!(granted(&asked), None);

@@ -14,7 +14,7 @@ const EXPOSED: &str =
     "ETag, Location, Preference-Applied, Retry-After, Collectory-Revision, Collectory-Ahead, X-Request-Id";
 
 /// Request headers that a page may send.
-const SENDABLE: &str = "Accept, Authorization, Collectory-Min-Revision, Commit-Message, Commit-Message-Encoded, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, X-Request-Id";
+const SENDABLE: &str = "Accept, Authorization, Collectory-Min-Revision, Commit-Message, Commit-Message-Encoded, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, Traceparent, X-Request-Id";
 
 /// How long a browser may cache the answer to a preflight.
 const PREFLIGHT_SECONDS_MAX: &str = "600";

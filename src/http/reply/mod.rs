@@ -224,6 +224,11 @@ impl Common {
         Self { vary, usual }
     }
 
+    /// The value of `Vary` that an answer has if it depends on nothing else.
+    pub(crate) const fn vary(&self) -> HeaderValue {
+        HeaderValue::from_static(self.vary)
+    }
+
     /// Returns the usual header fields with these values.
     fn common_headers(&self, etag: HeaderValue, revision: HeaderValue, request_id: HeaderValue) -> HeaderMap {
         let mut headers = self.usual.clone();

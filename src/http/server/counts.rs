@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use hyper::Method;
-use hyper::header::{HeaderMap, HeaderValue};
+use hyper::header::HeaderMap;
 
-use crate::http::server::Answers;
 use crate::http::server::refusal::Refusal;
+use crate::http::server::{Answers, HeaderFields};
 use crate::telemetry::{Limit, LimitCounters};
 
 /// Counts limits that were reached, and requests that the routes never saw.
@@ -17,7 +17,7 @@ pub(crate) struct Counts {
     refused: Arc<Refused>,
 }
 
-type Refused = dyn Fn(Option<(&Method, &HeaderMap)>, &Refusal) -> Option<HeaderValue> + Send + Sync;
+type Refused = dyn Fn(Option<(&Method, &HeaderMap)>, &Refusal) -> HeaderFields + Send + Sync;
 
 impl Counts {
     pub(crate) fn new(reached: LimitCounters, answers: &impl Answers) -> Self {
@@ -32,12 +32,9 @@ impl Counts {
         self.reached.count(limit);
     }
 
-    /// Records a refused request, whose head is `None` if it could not be read, and returns its id.
-    pub(crate) fn refused(
-        &self,
-        head: Option<(&Method, &HeaderMap)>,
-        refusal: &Refusal,
-    ) -> Option<HeaderValue> {
+    /// Records a refused request, whose head is `None` if it could not be read, and returns the header fields
+    /// that its answer has besides those of the refusal.
+    pub(crate) fn refused(&self, head: Option<(&Method, &HeaderMap)>, refusal: &Refusal) -> HeaderFields {
         refusal.limit().into_iter().for_each(|limit| self.count_limit(limit));
         (self.refused)(head, refusal)
     }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::config::ListenAddress;
@@ -55,6 +56,11 @@ pub enum Socket {
     Unix(std::os::unix::net::UnixListener),
 }
 
+/// How many bytes of an answer the system holds that are not on their way yet (`TCP_NOTSENT_LOWAT` in tcp(7)). By
+/// default it takes some megabytes, and then nothing until a third of them has been read, so that whoever reads them
+/// slowly would seem to read nothing.
+const UNSENT_BYTES_MAX: u32 = 256 << 10;
+
 /// A bound socket that does not accept connections yet.
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -88,14 +94,22 @@ impl Listener {
             ListenAddress::Port(port) => every_address(*port).await?,
             ListenAddress::Unix(path) => return socket(path).await,
         };
-        Ok(Self::Tcp(tcp))
+        Ok(Self::tcp(tcp))
+    }
+
+    /// The sockets that it accepts take over how little they hold unsent.
+    fn tcp(listener: TcpListener) -> Self {
+        if let Err(error) = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX) {
+            tracing::debug!(%error, "cannot set TCP_NOTSENT_LOWAT");
+        }
+        Self::Tcp(listener)
     }
 
     pub(crate) fn inherited(socket: Socket) -> io::Result<Self> {
         match socket {
             Socket::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
-                TcpListener::from_std(listener).map(Self::Tcp)
+                TcpListener::from_std(listener).map(Self::tcp)
             }
             Socket::Unix(listener) => {
                 listener.set_nonblocking(true)?;

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{HOST, HeaderMap, HeaderValue};
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode, Version};
@@ -52,7 +52,6 @@ pub(crate) use crate::http::server::connection::network;
 use crate::http::server::counts::Counts;
 use crate::http::server::listener::{Accepted, Listener};
 pub use crate::http::server::listener::{Bound, Socket};
-use crate::http::server::pace::ReadPace;
 use crate::http::server::refusal::Refusal;
 pub use crate::http::server::tls::{Tls, TlsError};
 use crate::http::server::wire::{Stream, Wire};
@@ -188,6 +187,9 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// Header fields of an answer.
+pub type HeaderFields = Vec<(HeaderName, HeaderValue)>;
+
 /// Answers the requests that arrive on connections.
 pub trait Answers: Clone + Send + Sync + 'static {
     /// Answers a request, which arrived on this connection.
@@ -197,15 +199,15 @@ pub trait Answers: Clone + Send + Sync + 'static {
         connection: Arc<ClientConnection>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
 
-    /// Records a request that the server itself has refused with a body of this many bytes, and returns its id.
-    /// `_head` is `None` if the head could not be read.
+    /// Records a request that the server itself has refused with a body of this many bytes, and returns the header
+    /// fields that all answers have, its id among them. `_head` is `None` if the head could not be read.
     fn refused(
         &self,
         _head: Option<(&Method, &HeaderMap)>,
         _status: StatusCode,
         _bytes: usize,
-    ) -> Option<HeaderValue> {
-        None
+    ) -> HeaderFields {
+        HeaderFields::new()
     }
 }
 
@@ -262,10 +264,11 @@ impl<A: Answers> Connections<A> {
     ) {
         let connection = Arc::new(ClientConnection::of(remote));
         let wire = {
-            let connection = Arc::clone(&connection);
-            let (pace, shutdown) = (ReadPace::of(&self.limits.answers), self.shutdown.clone());
-            let counts = self.counts.clone();
-            async move { opened.await.map(|stream| Wire::new(stream, connection, pace, shutdown, counts)) }
+            let (this, connection) = (Arc::clone(self), Arc::clone(&connection));
+            async move {
+                let (shutdown, counts) = (this.shutdown.clone(), this.counts.clone());
+                opened.await.map(|stream| Wire::new(stream, connection, &this.limits, shutdown, counts))
+            }
         };
         if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
             let this = Arc::clone(self);
@@ -304,8 +307,8 @@ impl<A: Answers> Connections<A> {
             asked.store(true, Ordering::Relaxed);
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
                 Some(refusal) => {
-                    let id = counts.refused(Some((request.method(), request.headers())), &refusal);
-                    Err(refusal.into_response(id))
+                    let fields = counts.refused(Some((request.method(), request.headers())), &refusal);
+                    Err(refusal.into_response(fields))
                 }
                 None => Ok(answers.answer(request, Arc::clone(&connection))),
             };

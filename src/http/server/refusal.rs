@@ -1,11 +1,11 @@
 //! Answers that the server gives itself, before or in place of the routes.
 
 use chrono::Utc;
-use warp::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY};
+use warp::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use warp::http::{HeaderName, HeaderValue, StatusCode};
 use warp::reply::Response;
 
-use crate::http::header::X_REQUEST_ID;
+use crate::http::server::HeaderFields;
 use crate::telemetry::Limit;
 
 /// One JSON:API error that ends a connection.
@@ -82,37 +82,32 @@ impl Refusal {
         )
     }
 
-    fn headers(&self, id: Option<HeaderValue>) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-        let all = [
-            (CONTENT_TYPE, "application/vnd.api+json"),
-            (CACHE_CONTROL, "no-store"),
-            (VARY, "Accept"),
-            (CONNECTION, "close"),
-        ];
+    fn headers(&self, fields: HeaderFields) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        let all =
+            [(CONTENT_TYPE, "application/vnd.api+json"), (CACHE_CONTROL, "no-store"), (CONNECTION, "close")];
         let retry = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some((RETRY_AFTER, "1"));
         let ours = all.into_iter().chain(retry);
-        ours.map(|(name, value)| (name, HeaderValue::from_static(value)))
-            .chain(id.map(|id| (X_REQUEST_ID, id)))
+        ours.map(|(name, value)| (name, HeaderValue::from_static(value))).chain(fields)
     }
 
     /// The answer as a response for hyper. The connection ends after it.
-    pub(crate) fn into_response(self, id: Option<HeaderValue>) -> Response {
+    pub(crate) fn into_response(self, fields: HeaderFields) -> Response {
         let mut response = Response::new(self.body().into());
         *response.status_mut() = self.status;
-        response.headers_mut().extend(self.headers(id));
+        response.headers_mut().extend(self.headers(fields));
         response
     }
 
     /// The answer as raw bytes, for writing without hyper.
-    pub(crate) fn to_bytes(self, id: Option<HeaderValue>) -> Vec<u8> {
-        [self.head_bytes(id), self.body().into_bytes()].concat()
+    pub(crate) fn to_bytes(self, fields: HeaderFields) -> Vec<u8> {
+        [self.head_bytes(fields), self.body().into_bytes()].concat()
     }
 
     /// The head of the answer as raw bytes, which is the whole answer to a `HEAD`.
-    pub(crate) fn head_bytes(self, id: Option<HeaderValue>) -> Vec<u8> {
+    pub(crate) fn head_bytes(self, fields: HeaderFields) -> Vec<u8> {
         let (length, date) = (self.body().len(), date());
         let mut head = format!("HTTP/1.1 {}\r\ncontent-length: {length}\r\ndate: {date}\r\n", self.status);
-        for (name, value) in self.headers(id) {
+        for (name, value) in self.headers(fields) {
             head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
         }
         format!("{head}\r\n").into_bytes()

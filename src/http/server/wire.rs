@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use crate::config::Limits;
 use crate::http::server::connection::ClientConnection;
 use crate::http::server::counts::Counts;
 use crate::http::server::pace::ReadPace;
@@ -66,8 +67,11 @@ pub(crate) struct Wire<S> {
 struct RequestStart {
     /// Its first bytes, as many as [`HEAD`] has. They are unknown if they arrived together with another request.
     bytes: Vec<u8>,
-    /// Whether a complete line has arrived: distinguishes a long URI from large header fields.
-    line_seen: bool,
+    /// The length of its first line, as far as it has arrived: distinguishes a long URI from large header fields.
+    line_bytes: usize,
+    is_line_whole: bool,
+    /// The length of the longest path and query that the service takes.
+    uri_bytes_max: usize,
 }
 
 #[derive(Debug)]
@@ -94,15 +98,21 @@ impl RequestStart {
         // Empty lines before a request are not part of it (RFC 9112 section 2.2).
         let start = if self.bytes.is_empty() { read.trim_ascii_start() } else { read };
         self.bytes.extend(start.iter().take(HEAD.len() - self.bytes.len()));
-        if !self.line_seen {
-            // Usually a whole head has arrived, which ends with a newline.
-            self.line_seen = read.ends_with(b"\n") || read.contains(&b'\n');
+        if !self.is_line_whole {
+            let end = start.iter().position(|byte| *byte == b'\n');
+            self.line_bytes += end.unwrap_or(start.len());
+            self.is_line_whole = end.is_some();
         }
+    }
+
+    /// Reports whether its path and query are too long.
+    const fn is_line_long(&self) -> bool {
+        self.line_bytes > self.uri_bytes_max
     }
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.line_seen = false;
+        (self.line_bytes, self.is_line_whole) = (0, false);
     }
 }
 
@@ -110,17 +120,17 @@ impl<S: Stream> Wire<S> {
     pub(crate) fn new(
         stream: S,
         connection: Arc<ClientConnection>,
-        pace: ReadPace,
+        limits: &Limits,
         shutdown: Shutdown,
         counts: Counts,
     ) -> Self {
         Self {
             stream,
             shutdown,
-            request: RequestStart::default(),
+            request: RequestStart { uri_bytes_max: limits.requests.uri_bytes_max, ..RequestStart::default() },
             at_end: false,
             substitute: None,
-            pace,
+            pace: ReadPace::of(&limits.answers),
             linger: Linger::default(),
             ahead: Vec::new(),
             connection,
@@ -130,9 +140,9 @@ impl<S: Stream> Wire<S> {
 
     /// Answers without having read anything, and closes the connection.
     pub(crate) async fn refuse(mut self, refusal: Refusal) {
-        let id = self.counts.refused(None, &refusal);
+        let fields = self.counts.refused(None, &refusal);
         let answered = async {
-            self.write_all(&refusal.to_bytes(id)).await?;
+            self.write_all(&refusal.to_bytes(fields)).await?;
             self.shutdown().await
         };
         if let Err(error) = answered.await {
@@ -242,12 +252,12 @@ impl<S: Stream> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let (this, replaced_len) = (&mut *self, bytes.len());
         if this.substitute.is_none()
-            && let Some((start, refusal)) = refusal_by_hyper(bytes, this.request.line_seen)
+            && let Some((start, refusal)) = refusal_by_hyper(bytes, this.request.is_line_long())
         {
-            let id = this.counts.refused(None, &refusal);
+            let fields = this.counts.refused(None, &refusal);
             // Behind another answer, it is to another request than the one that was noted.
             let is_to_head = start == 0 && this.request.bytes == HEAD;
-            let answer = if is_to_head { refusal.head_bytes(id) } else { refusal.to_bytes(id) };
+            let answer = if is_to_head { refusal.head_bytes(fields) } else { refusal.to_bytes(fields) };
             let bytes = [&bytes[..start], &answer].concat();
             this.substitute = Some(Substitute { bytes, written: 0, replaced_len });
         }
@@ -310,9 +320,9 @@ fn gather<'a>(slices: &[IoSlice<'_>], whole: &'a mut [u8]) -> Option<&'a [u8]> {
 }
 
 /// Returns the refusal to send if the bytes end in a bare answer of hyper, and the offset where that begins.
-fn refusal_by_hyper(bytes: &[u8], line_seen: bool) -> Option<(usize, Refusal)> {
+fn refusal_by_hyper(bytes: &[u8], is_line_long: bool) -> Option<(usize, Refusal)> {
     let (start, refusal) = bare_answer(bytes)?;
-    let is_of_line = refusal == Refusal::HEADERS_TOO_LARGE && !line_seen;
+    let is_of_line = refusal == Refusal::HEADERS_TOO_LARGE && is_line_long;
     Some((start, if is_of_line { Refusal::URI_TOO_LONG } else { refusal }))
 }
 

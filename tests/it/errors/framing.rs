@@ -44,6 +44,29 @@ async fn what_is_refused_before_it_is_looked_at_is_named_too() {
     }
 }
 
+/// Otherwise the reason would be lost, and the same request sent again would be another one.
+#[tokio::test]
+async fn a_deletion_whose_body_does_not_arrive_as_a_whole_is_none() {
+    let server = TestServer::start("small").await;
+    let deletion = |length: &str, body: &str| {
+        format!(
+            "DELETE /collections/posts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Idempotency-Key: k\r\nContent-Type: application/vnd.api+json\r\n{length}\r\n\r\n{body}"
+        )
+    };
+    let body = r#"{"meta": {"reason": "The contract has ended"}}"#;
+    for (text, status) in [
+        (deletion("Transfer-Encoding: chunked", &format!("10\r\n{}\r\nno chunk\r\n", &body[..16])), "400"),
+        (deletion("Content-Length: 2000000", ""), "413"),
+        (deletion(&format!("Content-Length: {}", body.len()), body), "204"),
+    ] {
+        let answer = raw_exchange(server.address(), text.as_bytes());
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{text:?} was answered with {answer:?}");
+    }
+    assert!(server.repo().git(&["log", "-1"]).contains("The contract has ended"));
+}
+
 /// A host and a port alone are a target for proxies, in which warp finds no path.
 #[tokio::test]
 async fn a_tunnel_is_refused_in_words() {

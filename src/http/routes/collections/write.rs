@@ -99,10 +99,10 @@ fn examined(
 /// `DELETE /collections/:key`. Of the body, only the reason is used.
 pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     call.negotiate()?;
-    let sent = call.collect(body).await?.unwrap_or_default();
+    let sent = call.collect(body).await?;
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let mut faults = Vec::new();
-    let mut terms = WriteTerms::of(call, &sent, &mut faults);
+    let mut terms = WriteTerms::of(call, sent.as_deref().unwrap_or_default(), &mut faults);
     terms.preferences.merge_attributes = false;
     let condition = preconditions::condition(call.headers());
     if let Err(error) = checked_entry(call, &key, &condition)
@@ -110,6 +110,8 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     {
         return Err(error);
     }
+    // Most of what it says is ignored, but not that it has not arrived as a whole.
+    sent?;
     let condition = condition?;
     query::none(&call.query()?)?;
     if !faults.is_empty() {
