@@ -143,7 +143,10 @@ impl Body {
                 Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, detail).with_limit(Limit::BodyBytes))
             }
             Ok(End::NoRoom(error)) => Err(error),
-            Ok(End::Broken) => Err(ApiError::new(Code::BAD_REQUEST, "The body ended early.")),
+            Ok(End::Broken) => Err(ApiError::new(
+                Code::BAD_REQUEST,
+                "The body ended early, or its chunks are not well-formed.",
+            )),
             Err(_) => {
                 // The rest is abandoned.
                 self.chunks = None;

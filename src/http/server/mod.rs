@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode, Version};
@@ -361,14 +361,22 @@ fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: u
         return Some(Refusal::URI_TOO_LONG);
     }
     let (mut header_bytes, mut hosts, mut host) = (0, 0, None);
+    let (mut codings, mut is_chunked) = (0, true);
     for (name, value) in request.headers() {
         header_bytes += name.as_str().len() + value.len();
         if name == HOST {
             (hosts, host) = (hosts + 1, Some(value));
         }
+        if name == TRANSFER_ENCODING {
+            codings += 1;
+            is_chunked = value.as_bytes().eq_ignore_ascii_case(b"chunked");
+        }
     }
     if header_bytes > header_bytes_max {
         return Some(Refusal::HEADERS_TOO_LARGE);
+    }
+    if codings > 1 || !is_chunked {
+        return Some(Refusal::TRANSFER_CODING);
     }
     // RFC 9112 section 3.2. An empty `Host` is for a target without a host.
     let is_right = match host {

@@ -31,6 +31,13 @@ impl Refusal {
         detail: "This service is no proxy and opens no tunnels.",
     };
 
+    /// The body is coded in other ways than in chunks.
+    pub(crate) const TRANSFER_CODING: Self = Self {
+        status: StatusCode::NOT_IMPLEMENTED,
+        code: "not_implemented",
+        detail: "Of transfer codings this service takes `chunked` alone, and once (RFC 9112 section 6.1).",
+    };
+
     /// There is not exactly one valid `Host`.
     pub(crate) const HOST: Self = Self {
         status: StatusCode::BAD_REQUEST,
@@ -129,6 +136,7 @@ mod tests {
         for refusal in [
             Refusal::MALFORMED,
             Refusal::NO_PROXY,
+            Refusal::TRANSFER_CODING,
             Refusal::HOST,
             Refusal::URI_TOO_LONG,
             Refusal::HEADERS_TOO_LARGE,

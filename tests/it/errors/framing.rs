@@ -44,6 +44,20 @@ async fn what_is_refused_before_it_is_looked_at_is_named_too() {
     }
 }
 
+#[tokio::test]
+async fn a_body_that_is_coded_in_an_unknown_way_is_501() {
+    let server = TestServer::start("small").await;
+    for (coding, status) in [("gzip, chunked", 501), ("chunked, chunked", 501), ("Chunked", 204)] {
+        let text = format!(
+            "DELETE /collections/posts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Content-Type: application/vnd.api+json\r\nTransfer-Encoding: {coding}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"
+        );
+        let answer = raw_exchange(server.address(), text.as_bytes());
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{coding} was answered with {answer:?}");
+    }
+}
+
 /// Otherwise the reason would be lost, and the same request sent again would be another one.
 #[tokio::test]
 async fn a_deletion_whose_body_does_not_arrive_as_a_whole_is_none() {
