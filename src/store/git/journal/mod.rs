@@ -357,6 +357,9 @@ impl GitJournal {
             }
             lock => lock?,
         };
+        if lock.is_none() && self.checkout.wait_for_rebase(self.writer.lock_wait) {
+            return Err(StoreError::HeadMoved { expected, found: self.head()? });
+        }
         let found = self.head()?;
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });

@@ -1,8 +1,11 @@
 //! A checkout of the served branch that reverted files to the version before a write.
 
-use crate::store::Journal as _;
-use crate::store::git::journal::GitJournal;
+use std::fs;
+use std::time::{Duration, Instant};
+
 use crate::store::git::tests::support::*;
+use crate::store::git::{GitJournal, Options};
+use crate::store::{Journal as _, StoreError};
 
 /// Simulates a `git checkout main` that read `main` before the last writes.
 fn check_out_late(repo: &Repo, from: &str) {
@@ -61,4 +64,23 @@ fn what_a_person_takes_back_on_purpose_is_an_edit() {
     assert_eq!(edits(&mut journal), [edit("a.yaml", "a0\n")]);
     journal.catch_up().unwrap();
     assert_eq!(edits(&mut journal), [edit("a.yaml", "a0\n")]);
+}
+
+#[test]
+fn a_write_waits_for_a_rebase_that_goes_on_and_for_none_that_stands_still() {
+    let repo = Repo::new();
+    let mut journal = GitJournal::open(Options { lock_wait_ms_max: 60_000, ..repo.options() }).unwrap();
+    append(&mut journal, &[set("a.yaml", "a\n")]);
+    repo.git(&["checkout", "--quiet", "--detach"]);
+    let folder = repo.path().join(".git/rebase-merge");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("head-name"), "refs/heads/other\n").unwrap();
+    append(&mut journal, &[set("a.yaml", "b\n")]);
+    let begun = Instant::now();
+    fs::remove_file(folder.join("head-name")).unwrap();
+    fs::write(folder.join("head-name"), "refs/heads/main\n").unwrap();
+    let waited = try_append(&mut journal, &[set("a.yaml", "c\n")]);
+    assert!(matches!(waited, Err(StoreError::HeadMoved { .. })), "it is decided again: {waited:?}");
+    assert!(begun.elapsed() > Duration::from_millis(400), "{:?}", begun.elapsed());
+    append(&mut journal, &[set("a.yaml", "c\n")]);
 }

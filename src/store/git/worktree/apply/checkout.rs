@@ -23,7 +23,7 @@ use crate::store::git::worktree::scan::status::{self, Scan};
 use crate::store::{AtPath as _, GitLocks, Paths, StoreError, WorkTree};
 
 /// The interval between two looks at what may be half of a checkout.
-const RETRY_WAIT: Duration = Duration::from_millis(5);
+pub(crate) const RETRY_WAIT: Duration = Duration::from_millis(5);
 
 /// The files and the index of the work tree, as far as it shows the served branch.
 pub(crate) struct Checkout {

@@ -26,15 +26,21 @@
 //!   So files that equal the index but not the head are looked at again until the index has been left alone for a
 //!   while: what a person has staged is still there then, and what git has checked out is explained by `HEAD` or the
 //!   branch.
+//! * **A rebase** (also `git pull --rebase`) detaches `HEAD`, and at its end moves the branch from where it was at the
+//!   beginning (`do_pick_commits` in git's `sequencer.c`). A write in between would leave the person with a rebase that
+//!   can't end. So a write waits for a rebase that goes on. One that stands still, because of a conflict for instance,
+//!   may do so for days, and is not waited for.
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
+use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::open::open;
 use crate::store::git::disk::stamp::index_stat;
@@ -46,7 +52,7 @@ use crate::store::git::read::trees::Trees;
 use crate::store::git::read::walk::shallow_boundary;
 use crate::store::git::repo::refs::GitHead;
 use crate::store::git::worktree::apply::changes::changes_between;
-use crate::store::git::worktree::apply::checkout::Checkout;
+use crate::store::git::worktree::apply::checkout::{Checkout, RETRY_WAIT};
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::{UpdateReason, apply_one, is_outdated, is_up_to_date};
 use crate::store::git::worktree::replace::swap::Replacer;
@@ -55,6 +61,12 @@ use crate::store::{AtPath as _, BlobId, Commits as _, Edit, StoreError, WorkTree
 
 /// How far the time of a commit may be from that of an index written right after it: commits have whole seconds.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
+
+/// How long a rebase that does nothing is taken to go on.
+const REBASE_STEP_MAX: Duration = Duration::from_millis(500);
+
+/// The folders with the state of a rebase (`merge_dir` and `apply_dir` in git's `builtin/rebase.c`).
+const REBASE_FOLDERS: [&str; 2] = ["rebase-merge", "rebase-apply"];
 
 /// How many commits are searched for changes made right before the start.
 const LOADED_COMMITS_MAX: usize = 1_000;
@@ -69,6 +81,30 @@ const REFLOG_TURNS: u32 = 5;
 type SetBack = (String, Option<BlobId>);
 
 impl Checkout {
+    /// Waits while git rebases the branch in this work tree. Returns whether there was such a rebase, which is over.
+    pub(crate) fn wait_for_rebase(&self, wait: Duration) -> bool {
+        let deadline = Instant::now() + wait;
+        let mut is_over = false;
+        while self.is_being_rebased() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            thread::sleep(RETRY_WAIT);
+            is_over = true;
+        }
+        is_over
+    }
+
+    fn is_being_rebased(&self) -> bool {
+        REBASE_FOLDERS.iter().map(|folder| self.layout.git_dir.join(folder)).any(|folder| {
+            let is_of_branch = read_if_there(&folder.join("head-name")).is_ok_and(|name| {
+                name.is_some_and(|name| name.trim_ascii_end() == self.branch.name.as_bytes())
+            });
+            let at = fs::metadata(&folder).and_then(|folder| folder.modified());
+            is_of_branch && at.is_ok_and(|at| at.elapsed().unwrap_or_default() < REBASE_STEP_MAX)
+        })
+    }
+
     /// Repairs the index if a racing command has put back what we replaced. A lock held by another process is no
     /// error: its new index is noticed again.
     pub(crate) fn repair_index(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
