@@ -52,7 +52,7 @@ pub struct WriteLimits {
           default_value_t = WriteLimits::DEFAULT.races_max, value_parser = between::<1, 1_024>)]
     pub races_max: usize,
 
-    /// How long a write waits for git's `index.lock`, before 503 with Retry-After.
+    /// How long a write waits for git's `index.lock`, before 503 with Retry-After, and for a rebase that goes on.
     #[arg(long, env = "COLLECTORY_LOCK_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
           default_value_t = WriteLimits::DEFAULT.lock_wait_ms_max)]
     pub lock_wait_ms_max: u64,
