@@ -263,7 +263,7 @@ fn a_planted_breach_of_a_room_is_found_by_file_and_line() {
         ("disk/planted.rs", 2, "/* a\n comment */ use crate::store::git::object::id::Oid;"),
         ("index/planted.rs", 3, "\nuse crate::store::git::{\n    odb::objects,\n    disk::lock,\n};"),
         ("repo/planted.rs", 1, "use crate::{store::{StoreError, git::packs::store::Packs}, domain::Actor};"),
-        ("packs/planted.rs", 1, "fn f() { crate::store::git::maintenance::repack::merge(); }"),
+        ("packs/planted.rs", 1, "fn f() { crate::store::git::maintenance::packing::repack::merge(); }"),
         ("read/planted.rs", 1, "use super::super::write::append;"),
         ("read/archive/planted.rs", 1, "use super::super::super::write::append;"),
         ("read/mod.rs", 1, "use super::write::append;"),

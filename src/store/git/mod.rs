@@ -26,12 +26,12 @@ pub use journal::written::WriteTarget;
 pub use maintenance::statistics::Statistics;
 #[cfg(test)]
 pub(crate) use read::archive::GitArchive;
-pub use repo::branch::Access;
-pub(crate) use repo::branch::is_name as is_branch_name;
 pub use repo::init::NewRepository;
 pub(crate) use repo::layout::REMOTE_FOLDER;
 pub use repo::layout::enclosing_repository;
 pub use repo::layout::set_shared_umask;
+pub use repo::refs::branch::Access;
+pub(crate) use repo::refs::branch::is_name as is_branch_name;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
 #[cfg(any(test, fuzzing))]
 pub(crate) use tests::fuzz;

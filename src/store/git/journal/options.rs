@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use crate::domain::Actor;
 use crate::store::StoreError;
 use crate::store::git::maintenance::commit_graph;
-use crate::store::git::repo::branch::Access;
-use crate::store::git::repo::{branch, layout};
+use crate::store::git::repo::layout;
+use crate::store::git::repo::refs::branch;
+use crate::store::git::repo::refs::branch::Access;
 use crate::store::signature::SigningKey;
 
 /// Options for opening a repository.

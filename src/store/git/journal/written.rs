@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::open::lock_path;
-use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::{Layout, REMOTE_FOLDER};
+use crate::store::git::repo::refs::branch::Branch;
 use crate::store::git::repo::refs::{GitHead, reflog};
 use crate::store::git::repo::served;
 use crate::store::{KeptHead, StoreError};

@@ -6,10 +6,7 @@
 pub(crate) mod commit_graph;
 pub(crate) mod due;
 pub(crate) mod git_process;
-pub(crate) mod loose_objects;
-pub(crate) mod merge_packs;
+pub(crate) mod packing;
 pub(crate) mod reflogs;
-pub(crate) mod repack;
 pub(crate) mod runner;
-pub(crate) mod source_packs;
 pub(crate) mod statistics;

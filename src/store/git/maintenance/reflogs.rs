@@ -22,7 +22,7 @@ use crate::store::git::disk::open::open;
 use crate::store::git::disk::stamp::now;
 use crate::store::git::maintenance::commit_graph::CommitGraph;
 use crate::store::git::maintenance::git_process::GitOutcome;
-use crate::store::git::repo::kept::reflog_age;
+use crate::store::git::repo::refs::kept::reflog_age;
 use crate::store::git::repo::refs::reflog;
 use crate::store::git_command::has_reflog_ages_of_refs;
 use crate::store::{AtPath as _, StoreError};

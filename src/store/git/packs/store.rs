@@ -1,4 +1,4 @@
-//! Our packs on disk: written, and recognised by their names; `maintenance::merge_packs` reduces their number.
+//! Our packs on disk: written, and recognised by their names; `maintenance::packing::merge_packs` reduces their number.
 //!
 //! The names of all our packs [begin](NAME_PREFIX) alike. The rest of a name is random, because no two of our packs
 //! may ever share a name: `git repack -d` removes packs by the names that it found when it started, and a repeated
@@ -14,7 +14,7 @@
 //! | a pack with our `.keep` and no index | files were given their names | indexed if it is whole, else removed |
 //! | another pack of ours without its index | git removed garbage | indexed if it is whole, else logged |
 //! | an index without its pack | an obsolete pack was removed | removed, it is useless |
-//! | a pack with our `.keep` and its index | a write | examined (`worktree::apply::interrupted`), then released |
+//! | a pack with our `.keep` and its index | a write | examined (`worktree::apply::repair::interrupted`), then released |
 //!
 //! Nothing refers to a pack with a `.keep` that is not whole: its index gets its name only when the contents of both
 //! are on disk, and the branch moves after that.

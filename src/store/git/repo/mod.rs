@@ -3,12 +3,9 @@
 //! Nothing here reads an object or a file of the work tree. Only the repository's own configuration decides what is
 //! served.
 
-pub(crate) mod branch;
-pub(crate) mod branch_move;
 pub(crate) mod checkpoint;
 pub(crate) mod format;
 pub(crate) mod init;
-pub(crate) mod kept;
 pub(crate) mod layout;
 pub(crate) mod owner;
 pub(crate) mod refs;

@@ -17,7 +17,7 @@ use crate::store::git::odb::parallel::run_parallel;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::walk::{FolderFinder, Walker, shallow_boundary, walk_first_parents};
-use crate::store::git::repo::branch::Branch;
+use crate::store::git::repo::refs::branch::Branch;
 use crate::store::{
     Archive, BlobId, Commit, CommitChanges, Commits as _, Damage, EachContent, FileChange, FirstParents,
     RawSignature, ResolveError, StoreError, TreeEntry,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::store::git::GitJournal;
-use crate::store::git::maintenance::loose_objects::{LOOSE_AGE_MIN, LOOSE_LEN_MIN};
+use crate::store::git::maintenance::packing::loose_objects::{LOOSE_AGE_MIN, LOOSE_LEN_MIN};
 use crate::store::git::tests::support::*;
 
 const COMMITS_LEN: usize = 5;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
-use crate::store::git::maintenance::merge_packs::merge_small;
+use crate::store::git::maintenance::packing::merge_packs::merge_small;
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};

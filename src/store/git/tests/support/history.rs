@@ -10,8 +10,8 @@ use crate::domain::Revision;
 use crate::store::git::GitArchive;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::repo::branch::{Branch, full_name};
 use crate::store::git::repo::layout::Layout;
+use crate::store::git::repo::refs::branch::{Branch, full_name};
 use crate::store::git::tests::support::Repo;
 
 fn oid(revision: Revision) -> Oid {

@@ -5,10 +5,8 @@
 pub(crate) mod catch_up;
 pub(crate) mod changes;
 pub(crate) mod checkout;
-pub(crate) mod interrupted;
 pub(crate) mod lagging;
 pub(crate) mod other_files;
 mod outdated_paths;
-pub(crate) mod races;
-pub(crate) mod recent;
+pub(crate) mod repair;
 pub(crate) mod update;

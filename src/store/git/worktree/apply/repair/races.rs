@@ -53,7 +53,7 @@ use crate::store::git::read::walk::shallow_boundary;
 use crate::store::git::repo::refs::GitHead;
 use crate::store::git::worktree::apply::changes::changes_between;
 use crate::store::git::worktree::apply::checkout::{Checkout, RETRY_WAIT};
-use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
+use crate::store::git::worktree::apply::repair::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::{UpdateReason, apply_one, is_outdated, is_up_to_date};
 use crate::store::git::worktree::replace::swap::Replacer;
 use crate::store::git::worktree::scan::folder::Folder;

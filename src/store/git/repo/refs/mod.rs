@@ -1,7 +1,11 @@
-//! Reads refs and `HEAD`.
+//! Refs and `HEAD`: read here, moved and kept by the modules below.
 //!
 //! A branch is a file `refs/heads/x` that contains an id or, if there is no such file, a line of `packed-refs`
 //! (gitrepository-layout(5)).
+
+pub(crate) mod branch;
+pub(crate) mod branch_move;
+pub(crate) mod kept;
 
 use std::fs;
 use std::io::{self, Read as _};

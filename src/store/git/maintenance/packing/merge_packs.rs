@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::StoreError;
-use crate::store::git::maintenance::repack::merge;
+use crate::store::git::maintenance::packing::repack::merge;
 use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, PackSize, objects_of, packs_to_merge};
 use crate::store::git::packs::store::{PACKS_MAX, Packs};
 

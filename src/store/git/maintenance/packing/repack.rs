@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::StoreError;
-use crate::store::git::maintenance::source_packs::{Packed, SourcePacks};
+use crate::store::git::maintenance::packing::source_packs::{Packed, SourcePacks};
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{ObjectKind, Oid};
