@@ -103,6 +103,7 @@ fn mistake(text: &str, failure: &Failure) -> Mistake {
     let brackets = unclosed(text, failure);
     conflict(text)
         .or_else(|| surrogate(text, failure))
+        .or_else(|| window(text, failure).find_map(|line| stray::below_text(text, line)))
         .or_else(|| faulty_line(text, failure))
         .or_else(|| too_deep(text, *brackets.get(VALUE_DEPTH_MAX)?))
         .or_else(|| Some(in_brackets(text, failure.open.or(brackets.last().copied())?, failure)))

@@ -77,7 +77,7 @@ impl<'t> SourceLine<'t> {
     }
 
     /// Whether it is empty or a comment.
-    fn says_nothing(&self) -> bool {
+    pub(crate) fn says_nothing(&self) -> bool {
         let text = self.text.trim_start_matches([' ', '\t']);
         text.is_empty() || text.starts_with('#')
     }
@@ -90,7 +90,19 @@ impl<'t> SourceLine<'t> {
 
     /// Whether it begins like an attribute or an item.
     pub(crate) fn begins_part(&self) -> bool {
-        self.begins_attribute() || self.split().0 > self.indent()
+        self.begins_attribute() || self.begins_item()
+    }
+
+    /// Whether it begins like an item of a list.
+    pub(crate) fn begins_item(&self) -> bool {
+        self.split().0 > self.indent()
+    }
+
+    /// Whether a text stands in the lines below it: `name: |`, `- >-`.
+    pub(crate) fn announces_text(&self) -> bool {
+        let (_, rest) = self.split();
+        let value = colon(rest).map_or(rest, |at| &rest[at + 1..]);
+        is_block_header(value.trim_start())
     }
 
     /// Whether it has a name and a value.
@@ -283,17 +295,14 @@ impl<'t> SourceLine<'t> {
             c if is_odd_blank(c) => Some((at, odd_blank(c))),
             '@' | '`' | '%' | '*' | '!' | '&' | ',' | ']' | '}' => needs_quotes(&first.to_string()),
             '-' | '?' | ':' if is_apart => needs_quotes(&format!("{first} ")),
-            '|' | '>' => {
-                let header = value[1..].split([' ', '\t']).next().unwrap_or_default();
-                let rest = value[1 + header.len()..].trim_start();
-                let is_header =
-                    header.len() <= 2 && header.chars().all(|c| matches!(c, '+' | '-' | '1'..='9'));
-                (!is_header || !(rest.is_empty() || rest.starts_with('#')))
-                    .then(|| needs_quotes(&first.to_string()))?
-            }
+            '|' | '>' if is_block_header(value) => None,
+            '|' | '>' => needs_quotes(&first.to_string()),
             '"' => self.double_quoted(at),
             '\'' => self.single_quoted(at),
-            '[' | '{' => behind_brackets(value).then(|| needs_quotes(&first.to_string()))?,
+            '[' | '{' if behind_brackets(value) || value.starts_with("{%") => {
+                needs_quotes(&first.to_string())
+            }
+            '[' | '{' => None,
             _ => self.unquoted(at),
         }
     }
@@ -304,7 +313,7 @@ impl<'t> SourceLine<'t> {
         while let Some((offset, c)) = chars.next() {
             let here = at + 1 + offset;
             match c {
-                '\\' if !chars.next().is_none_or(|(_, c)| "0abtnvfre \"/\\N_LPxuU\t".contains(c)) => {
+                '\\' if !chars.next().is_none_or(|(_, c)| is_escape(c, chars.as_str())) => {
                     let message =
                         "a backslash in double quotes begins an escape; write `\\\\`, or use single quotes";
                     return Some((here, message.to_owned()));
@@ -336,7 +345,8 @@ impl<'t> SourceLine<'t> {
         let rest = &self.text[quote + 1..];
         let trimmed = rest.trim_start();
         let is_over = trimmed.is_empty() || (trimmed.starts_with('#') && rest.len() > trimmed.len());
-        let ends = is_over || trimmed.starts_with([',', ']', '}', ':']);
+        // A comma alone is one too many.
+        let ends = is_over || trimmed == "," || trimmed.starts_with([']', '}', ':']);
         (!ends).then(|| (quote, format!("this quote ends the text, and more follows; {advice}")))
     }
 
@@ -360,6 +370,26 @@ impl<'t> SourceLine<'t> {
         let sign = if colon + 1 == text.len() { "that ends with `:`" } else { "with `: `" };
         Some((at + colon, format!("a text {sign} needs quotes: {}", quoted(text))))
     }
+}
+
+/// Whether a backslash begins an escape before this character and what follows it (YAML 1.2.2 section 5.7).
+fn is_escape(c: char, follows: &str) -> bool {
+    let digits = match c {
+        'x' => 2,
+        'u' => 4,
+        'U' => 8,
+        c => return "0abtnvfre \"/\\N_LP\t".contains(c),
+    };
+    follows.get(..digits).is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
+/// Whether a value announces a text that stands in the lines below it.
+fn is_block_header(value: &str) -> bool {
+    let Some(header) = value.strip_prefix(['|', '>']) else { return false };
+    let (signs, rest) = header.split_at(header.find([' ', '\t']).unwrap_or(header.len()));
+    let is_sign = |c| matches!(c, '+' | '-' | '1'..='9');
+    let rest = rest.trim_start();
+    signs.len() <= 2 && signs.chars().all(is_sign) && (rest.is_empty() || rest.starts_with('#'))
 }
 
 /// Finds a merge key at the end of a text, where its value follows.

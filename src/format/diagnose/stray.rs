@@ -17,7 +17,7 @@ pub(super) fn mistake(text: &str, failure: &Failure) -> Mistake {
     surplus(line)
         .or_else(|| too_far(text, line))
         .or_else(|| misplaced(text, line))
-        .unwrap_or_else(|| line.mistake(line.first(), not_understood(line)))
+        .unwrap_or_else(|| line.mistake(line.first(), not_understood(text, line)))
 }
 
 /// Returns the line without which parsing gets furthest: the one where the parser failed, or a neighbour. The
@@ -33,6 +33,36 @@ fn stray<'t>(text: &'t str, here: SourceLine<'t>) -> SourceLine<'t> {
     let above = begins_text.into_iter().chain(here.above(text).next());
     let lines = above.chain([here]).chain(here.below(text));
     lines.max_by_key(|line| (reach(line), !line.begins_part())).unwrap_or(here)
+}
+
+/// A line that is indented too little for the text in which it stands, below a `|` or a `>`.
+pub(super) fn below_text(text: &str, line: SourceLine<'_>) -> Option<Mistake> {
+    if line.says_nothing() {
+        return None;
+    }
+    let above = line.above(text).next()?;
+    if above.announces_text() {
+        let is_outside = line.indent() <= above.indent() && !line.begins_part();
+        let indent = above.indent() + 2;
+        let message =
+            format!("a text below `|` or `>` is indented; begin this line in column {}", indent + 1);
+        return is_outside.then(|| indented(line, message, indent));
+    }
+    let mut first = above;
+    let header = line.above(text).find(|above| {
+        let is_of_text = above.indent() > line.indent();
+        if is_of_text {
+            first = *above;
+        }
+        !is_of_text
+    })?;
+    let is_inside = header.announces_text() && header.indent() < line.indent();
+    let indent = first.indent();
+    let message = format!(
+        "this line is indented less than the text in which it stands; begin it in column {}",
+        indent + 1
+    );
+    is_inside.then(|| indented(line, message, indent))
 }
 
 /// A superfluous comma or bracket at the end of a line.
@@ -79,9 +109,18 @@ fn indented(line: SourceLine<'_>, message: String, indent: usize) -> Mistake {
 }
 
 /// The message for a line that does not fit in its place.
-fn not_understood(line: SourceLine<'_>) -> &'static str {
+fn not_understood(text: &str, line: SourceLine<'_>) -> &'static str {
+    let beside = line.above(text).find(|above| above.indent() <= line.indent());
+    let is_mixed = beside.is_some_and(|beside| {
+        beside.indent() == line.indent()
+            && beside.begins_part()
+            && line.begins_part()
+            && beside.begins_item() != line.begins_item()
+    });
     let text = line.text.trim();
-    if text == "=======" || [">>>>>>> ", "||||||| "].iter().any(|marker| text.starts_with(marker)) {
+    if is_mixed {
+        "attributes and the items of a list can't begin in the same column; indent what belongs below the other"
+    } else if text == "=======" || [">>>>>>> ", "||||||| "].iter().any(|marker| text.starts_with(marker)) {
         "git could not merge this: keep what is right, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`"
     } else if ["//", "/*", "<!--"].iter().any(|sign| text.starts_with(sign)) {
         "this can't be understood here; a comment begins with `#`"

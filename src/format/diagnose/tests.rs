@@ -3,6 +3,9 @@
 use crate::format::tests::key;
 use crate::format::{Fault, read};
 
+const MIXED: &str =
+    "attributes and the items of a list can't begin in the same column; indent what belongs below the other";
+
 fn faults(text: &str) -> Vec<Fault> {
     read(&key(), text.as_bytes()).map_or_else(|faults| faults, |_| Vec::new())
 }
@@ -351,9 +354,10 @@ fn several_attributes_on_a_line_are_told_at_the_comma() {
 #[test]
 fn a_line_that_belongs_to_nothing_is_told_where_it_stands_and_no_other_is() {
     for line in ["// my note", "• item", "/* x */", "<!-- x -->", "**bold**", "* item", "- item"] {
-        let stray = match line.starts_with(['/', '<']) {
-            true => "this can't be understood here; a comment begins with `#`",
-            false => "this can't be understood here; write `name: value`, and a text with signs in quotes",
+        let stray = match line {
+            _ if line.starts_with(['/', '<']) => "this can't be understood here; a comment begins with `#`",
+            "- item" => MIXED,
+            _ => "this can't be understood here; write `name: value`, and a text with signs in quotes",
         };
         let many: String = (0..20).map(|n| format!("x-{n}: {n}\n")).collect();
         let attribute = "23:1: nmae: there is no such attribute; did you mean `name`?";
@@ -493,4 +497,42 @@ fn many_lines_that_are_indented_too_far_are_told_one_by_one() {
     for first in ["type: document", "type: document # of the blog"] {
         assert_diagnosed(&format!("{first}\n  name: A\n  directory: b\n"), &[&told[0], &told[1]]);
     }
+}
+
+#[test]
+fn a_line_of_a_text_that_is_indented_too_little_is_told_and_not_those_above_it() {
+    let less = "this line is indented less than the text in which it stands; begin it in column";
+    assert_diagnosed("type: document\nname: |\n  first line\n second line\n", &[&format!("4:2: {less} 3")]);
+    assert_diagnosed(
+        "type: document\nx-note: | # why\n   one\n   two: 2\n  three\nname: Posts\n",
+        &[&format!("5:3: {less} 4")],
+    );
+    let below = "a text below `|` or `>` is indented; begin this line in column";
+    assert_diagnosed("type: document\nname: >\nfolded text\n", &[&format!("3:1: {below} 3")]);
+    assert_diagnosed("type: document\nx-a:\n  - |-\n  a text\n", &[&format!("4:3: {below} 5")]);
+}
+
+#[test]
+fn an_escape_that_is_none_is_told_where_it_stands() {
+    let escape = "a backslash in double quotes begins an escape; write `\\\\`, or use single quotes";
+    for (value, column) in
+        [(r#""C:\Users\x""#, 10), (r#""50\x""#, 10), (r#""\u12""#, 8), (r#""a\qb""#, 9), (r#""\U0001""#, 8)]
+    {
+        line(&format!("name: {value}"), &format!("2:{column}: {escape}"));
+    }
+}
+
+#[test]
+fn a_list_and_attributes_in_one_column_are_told_as_such() {
+    assert_diagnosed("type: document\nx-a:\n  - b\n  c: d\n", &[&format!("4:3: {MIXED}")]);
+    assert_diagnosed("type: document\n- name: x\n", &[&format!("2:1: {MIXED}")]);
+}
+
+#[test]
+fn what_follows_a_quote_behind_a_comma_is_told_at_the_quote() {
+    line(
+        r#"name: "x", "y""#,
+        r#"2:9: this quote ends the text, and more follows; write `\"` for a quote inside double quotes"#,
+    );
+    line("name: {% if x %}", r#"2:7: a text that begins with `{` needs quotes: "{% if x %}""#);
 }

@@ -127,7 +127,12 @@ fn what_the_format_leaves_out_is_refused() {
         "a text that begins with `&` needs quotes; it would be an anchor, and those are not allowed",
     );
     faulty("%YAML 1.1\n---\ntype: document\n", 1, 1, "directives (lines that begin with %) are not allowed");
-    faulty("type: document\n---\ntype: media\n", 2, 1, "only one document is allowed in a file");
+    faulty(
+        "type: document\n---\ntype: media\n",
+        2,
+        1,
+        "a line `---` or `...` divides the file in two, and only one part can be read; remove that line",
+    );
     faulty("type: document\nname: a\nname: b\n", 3, 1, "`name` stands here twice; keep one");
     // A duplicate attribute has no other fault, and none at the position of the first one.
     for second in ["12", "\"b\" c", "/b", "{}"] {

@@ -85,7 +85,7 @@ impl<'t> TreeBuilder<'t> {
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
-                self.documents == 1 || self.fail(at, "only one document is allowed in a file")
+                self.documents == 1 || self.fail(at, "a line `---` or `...` divides the file in two, and only one part can be read; remove that line")
             }
             Event::Alias(_) => {
                 self.note(at, ALIAS);
