@@ -12,6 +12,10 @@ use crate::format::tree::{Failure, FaultAt, Layout, MapEntry, Node, NodeContent,
 /// YAML's white space, line ends included.
 const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
 
+/// The fault of a second document, which in a file of settings is one too many (YAML 1.2.2 section 9.2).
+const SECOND_DOCUMENT: &str =
+    "a line `---` or `...` divides the file in two, and only one part can be read; remove that line";
+
 const ALIAS: &str =
     "a text that begins with `*` needs quotes; it would be an alias, and those are not allowed";
 
@@ -85,7 +89,7 @@ impl<'t> TreeBuilder<'t> {
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
-                self.documents == 1 || self.fail(at, "a line `---` or `...` divides the file in two, and only one part can be read; remove that line")
+                self.documents == 1 || self.fail(at, SECOND_DOCUMENT)
             }
             Event::Alias(_) => {
                 self.note(at, ALIAS);
