@@ -39,6 +39,7 @@ async fn the_pages_of_listed_origins_may_use_the_service_with_their_credentials(
             "authorization",
             "idempotency-key",
             "prefer",
+            "traceparent",
             "collectory-min-revision",
         ] {
             assert!(headers.contains(name), "{name}: {headers}");
