@@ -24,7 +24,13 @@ impl Mirror {
             Ok(()) => true,
             Err(error) => {
                 let late = self.note_busy();
-                tracing::debug!(error = %error_chain(&error), late, "the work tree cannot be brought up to the branch yet");
+                let is_locked = matches!(error, StoreError::Locked { .. });
+                let error = error_chain(&error);
+                if late && !is_locked {
+                    tracing::warn!(%error, "the work tree can't be brought up to the branch");
+                } else {
+                    tracing::debug!(%error, late, "the work tree can't be brought up to the branch yet");
+                }
                 late
             }
         }

@@ -74,13 +74,15 @@ impl Objects {
     }
 
     /// Reports whether an object exists, damaged or not.
-    pub(crate) fn has(&mut self, oid: &Oid) -> bool {
-        let is_in = |known: &KnownFolders| {
-            known.folders.iter().any(|folder| {
-                folder.packs.iter().any(|pack| pack.find(oid).is_some()) || loose_path(folder, oid).exists()
-            })
-        };
-        is_in(&self.known()) || is_in(&self.look_again())
+    ///
+    /// # Errors
+    ///
+    /// Fails if it was not found, and something that may contain it can't be read.
+    pub(crate) fn has(&mut self, oid: &Oid) -> Result<bool, StoreError> {
+        match self.kind(oid) {
+            Err(StoreError::Damaged { .. }) => Ok(true),
+            kind => Ok(kind?.is_some()),
+        }
     }
 
     pub(crate) fn kind(&mut self, oid: &Oid) -> Result<Option<ObjectKind>, StoreError> {

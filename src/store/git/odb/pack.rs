@@ -74,12 +74,12 @@ impl Pack {
         let index = open::read(&path.with_extension("idx"))?;
         let end = file.metadata()?.len().saturating_sub(SUM_LEN as u64);
         let mut head = [0; PACK_HEAD_LEN];
-        file.read_exact_at(&mut head, 0).map_err(|_| damaged("the pack is cut short"))?;
+        file.read_exact_at(&mut head, 0).map_err(cut_short)?;
         let [b'P', b'A', b'C', b'K', 0, 0, 0, 2 | 3, count @ ..] = head else {
             return Err(damaged("it is no pack"));
         };
         let mut sum = [0; SUM_LEN];
-        file.read_exact_at(&mut sum, end).map_err(|_| damaged("the pack is cut short"))?;
+        file.read_exact_at(&mut sum, end).map_err(cut_short)?;
         let unfit = || damaged("its index makes no sense");
         // The checksum of the pack, followed by that of the index.
         let (content, sums) = index.split_last_chunk::<{ 2 * SUM_LEN }>().ok_or_else(unfit)?;
@@ -117,6 +117,14 @@ impl Pack {
         }
         let bytes = inflater.peek(&self.file, at, self.end)?;
         parse_head(bytes, at).ok_or_else(|| damaged("what stands in front of it in the pack makes no sense"))
+    }
+}
+
+/// Tells a pack that ends too early, which is damage, from one that can't be read now.
+fn cut_short(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("the pack is cut short"),
+        _ => error,
     }
 }
 

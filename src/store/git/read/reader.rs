@@ -102,6 +102,34 @@ impl Reader {
         compare(&folder.bytes(before)?, &folder.bytes(after)?, after)
     }
 
+    /// Like [`descends`](Commits::descends), for a caller that a wrong "no" would let do harm: a commit that can't be
+    /// read may have any ancestor, and one that is missing may be an ancestor.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the ancestor was not found, and a commit that may lead to it can't be read.
+    pub(crate) fn descends_for_certain(
+        &mut self,
+        descendant: Revision,
+        ancestor: Revision,
+    ) -> Result<bool, StoreError> {
+        match self.search_ancestor(descendant, ancestor)? {
+            (false, Some(unread)) => self.objects.commit(unread, |_| false),
+            (is_found, _) => Ok(is_found),
+        }
+    }
+
+    /// Returns whether the descendant reaches the ancestor, and a commit above the ancestor that can't be read.
+    fn search_ancestor(
+        &mut self,
+        descendant: Revision,
+        ancestor: Revision,
+    ) -> Result<(bool, Option<Revision>), StoreError> {
+        let mut search = Search::begin(&mut self.objects, &self.layout, Some(ancestor), descendant)?;
+        while !search.reached_by_descendant.contains(&ancestor) && search.next()?.is_some() {}
+        Ok((search.reached_by_descendant.contains(&ancestor), search.unread))
+    }
+
     /// Returns at most `len_max` of the commits that `new` reaches and `old` does not, newest first.
     pub(crate) fn between(
         &mut self,
@@ -174,16 +202,14 @@ impl Commits for Reader {
         if descendant == ancestor {
             return Ok(true);
         }
-        if !self.objects.has(descendant.as_bytes()) || !self.objects.has(ancestor.as_bytes()) {
+        if !self.objects.has(descendant.as_bytes())? || !self.objects.has(ancestor.as_bytes())? {
             return Ok(false);
         }
-        let mut search = Search::begin(&mut self.objects, &self.layout, Some(ancestor), descendant)?;
-        while !search.reached_by_descendant.contains(&ancestor) && search.next()?.is_some() {}
-        Ok(search.reached_by_descendant.contains(&ancestor))
+        Ok(self.search_ancestor(descendant, ancestor)?.0)
     }
 
     fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        if !self.objects.has(old.as_bytes()) {
+        if !self.objects.has(old.as_bytes())? {
             return Ok(Vec::new());
         }
         let mut search = Search::begin(&mut self.objects, &self.layout, Some(new), old)?;

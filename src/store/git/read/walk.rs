@@ -204,6 +204,12 @@ pub(crate) fn shallow_boundary(layout: &Layout) -> Result<HashSet<Revision>, Sto
     Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).map(Revision::new).collect())
 }
 
+/// The time of a commit and its parents.
+type Links = (DateTime<Utc>, Vec<Revision>);
+
+/// The links of a commit that can't be read.
+const NO_LINKS: Links = (DateTime::UNIX_EPOCH, Vec::new());
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Ancestor,
@@ -221,6 +227,8 @@ pub(super) struct Search<'a> {
     pub(super) reached_by_ancestor: HashSet<Revision>,
     /// The commits seen so far that the descendant reaches.
     pub(super) reached_by_descendant: HashSet<Revision>,
+    /// The first commit that the descendant reaches and that can't be read.
+    pub(super) unread: Option<Revision>,
     // The number of queue entries that belong to the descendant.
     open: usize,
 }
@@ -238,6 +246,7 @@ impl<'a> Search<'a> {
             queue: BinaryHeap::new(),
             reached_by_ancestor: HashSet::new(),
             reached_by_descendant: HashSet::new(),
+            unread: None,
             open: 0,
         };
         ancestor.map_or(Ok(()), |ancestor| search.push(ancestor, Side::Ancestor))?;
@@ -284,17 +293,25 @@ impl<'a> Search<'a> {
         };
         if is_new {
             self.open += usize::from(side == Side::Descendant);
-            let (at, _) = self.links(revision)?;
+            let links = self.intact_links(revision)?;
+            if links.is_none() && side == Side::Descendant {
+                self.unread.get_or_insert(revision);
+            }
+            let (at, _) = links.unwrap_or(NO_LINKS);
             self.queue.push((at, revision, side));
         }
         Ok(())
     }
 
     /// Returns the time of a commit and its parents; a commit that can't be read has none.
-    pub(super) fn links(&mut self, revision: Revision) -> Result<(DateTime<Utc>, Vec<Revision>), StoreError> {
+    pub(super) fn links(&mut self, revision: Revision) -> Result<Links, StoreError> {
+        Ok(self.intact_links(revision)?.unwrap_or(NO_LINKS))
+    }
+
+    fn intact_links(&mut self, revision: Revision) -> Result<Option<Links>, StoreError> {
         match self.objects.commit(revision, |commit| (commit.at(), commit.parents.clone())) {
-            Err(StoreError::Damaged { .. }) => Ok((DateTime::UNIX_EPOCH, Vec::new())),
-            links => links,
+            Err(StoreError::Damaged { .. }) => Ok(None),
+            links => links.map(Some),
         }
     }
 }

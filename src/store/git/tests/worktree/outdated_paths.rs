@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::tests::support::*;
 use crate::store::git::{Access, GitJournal, Options};
-use crate::store::{GitLocks, Journal as _, Paths};
+use crate::store::{Draft, GitLocks, Journal as _, Paths};
 
 /// A repository with the first version of `a.yaml`, and the path of an obstacle to changing it.
 fn stuck() -> (Repo, GitJournal, PathBuf) {
@@ -143,14 +143,11 @@ fn behind(repo: &std::path::Path) -> Vec<String> {
     GitJournal::open(options).unwrap().outdated_paths().unwrap().into_iter().collect()
 }
 
-#[test]
-fn what_a_kill_has_left_behind_is_told_and_edits_are_not() {
-    let repo = Repo::new();
-    let mut journal = repo.open();
-    append(&mut journal, &[set("a.yaml", "a1\n"), set("b.yaml", "b1\n"), set("c.yaml", "c1\n")]);
+/// Appends, and returns a copy of the repository as a kill between the branch and the files would leave it.
+fn kill_before_files(repo: &Repo, journal: &mut GitJournal, drafts: &[Draft]) -> PathBuf {
     let (from, killed) = (repo.path().to_owned(), repo.path().with_file_name("killed"));
     let to = killed.clone();
-    let hook = repo.on_step(move |step, _| {
+    let _hook = repo.on_step(move |step, _| {
         if step == Failpoint::UpdateWorkTree {
             // Hard links must be preserved, because our locks are recognised by them.
             let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status()?;
@@ -158,8 +155,17 @@ fn what_a_kill_has_left_behind_is_told_and_edits_are_not() {
         }
         Ok(())
     });
-    append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml"), set("c.yaml", "c2\n")]);
-    drop(hook);
+    append(journal, drafts);
+    killed
+}
+
+#[test]
+fn what_a_kill_has_left_behind_is_told_and_edits_are_not() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n"), set("b.yaml", "b1\n"), set("c.yaml", "c1\n")]);
+    let second = [set("a.yaml", "a2\n"), remove("b.yaml"), set("c.yaml", "c2\n")];
+    let killed = kill_before_files(&repo, &mut journal, &second);
     drop(journal);
     fs::write(killed.join("collections/c.yaml"), "c by hand\n").unwrap();
     assert_eq!(behind(&killed), ["collections/a.yaml", "collections/b.yaml"]);
@@ -167,6 +173,41 @@ fn what_a_kill_has_left_behind_is_told_and_edits_are_not() {
     assert_eq!(behind(&killed), [""; 0]);
     assert_eq!(git_in(&killed, &["status", "--porcelain"]), " M collections/c.yaml\n");
     assert_eq!(behind(repo.path()), [""; 0]);
+}
+
+#[test]
+fn a_pack_that_is_away_for_one_start_makes_no_edit_of_what_a_kill_has_left_behind() {
+    // The index of the pack stays or goes with it, or a folder is in the pack's place, which opens and can't be read.
+    for (endings, has_folder) in [(&["pack", "idx"][..], false), (&["pack"], false), (&["pack"], true)] {
+        let repo = Repo::new();
+        let mut journal = repo.open();
+        append(&mut journal, &[set("a.yaml", "a1\n")]);
+        append(&mut journal, &[set("a.yaml", "a2\n")]);
+        repo.git(&["gc", "-q"]);
+        let old = repo.packs().pop().unwrap();
+        let killed = kill_before_files(&repo, &mut journal, &[set("a.yaml", "a3\n")]);
+        let pack = killed.join(old.strip_prefix(repo.path()).unwrap());
+        let away = repo.outside().join("away");
+        let places = endings.iter().map(|ending| (pack.with_extension(ending), away.with_extension(ending)));
+        let places: Vec<_> = places.collect();
+        places.iter().for_each(|(there, away)| fs::rename(there, away).unwrap());
+        let folder = has_folder.then(|| fs::create_dir(&pack).unwrap());
+        let opened = GitJournal::open(Options::new(&killed));
+        let caught_up = opened.and_then(|mut journal| {
+            let caught_up = journal.catch_up();
+            let head = journal.head()?;
+            let other = journal.append(head, &[set("b.yaml", "b\n")]);
+            assert!(other.is_err(), "nothing is committed while nobody knows what is an edit");
+            caught_up
+        });
+        assert!(caught_up.is_err(), "{endings:?} {has_folder}");
+        folder.into_iter().for_each(|()| fs::remove_dir(&pack).unwrap());
+        places.iter().for_each(|(there, away)| fs::rename(away, there).unwrap());
+        let mut journal = GitJournal::open(Options::new(&killed)).unwrap();
+        journal.catch_up().unwrap();
+        assert_eq!(fs::read_to_string(killed.join("collections/a.yaml")).unwrap(), "a3\n");
+        assert_eq!(git_in(&killed, &["status", "--porcelain"]), "", "{endings:?} {has_folder}");
+    }
 }
 
 #[test]

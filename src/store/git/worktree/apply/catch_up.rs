@@ -24,6 +24,7 @@ use std::time::Duration;
 use crate::domain::Revision;
 use crate::store::git::disk::failpoint::{Failpoint, stop_at};
 use crate::store::git::disk::lock::{HeldLock, lock_file_path};
+use crate::store::git::object::tree::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::checkpoint::CheckpointRecord;
 use crate::store::git::worktree::apply::changes::{all_changes_since, changes_between, others_between};
@@ -75,7 +76,7 @@ impl Checkout {
     ) -> Result<(), StoreError> {
         let is_there =
             self.known(from).revision == from && status::unavailable_reason(&self.branch)?.is_none();
-        if !is_there || fast_forward_target(reader, Some(to), from)?.is_some() {
+        if !is_there || from.map_or(Ok(true), |from| reader.descends(to, from))? {
             return Ok(());
         }
         let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
@@ -90,10 +91,7 @@ impl Checkout {
         let head = self.branch.tip()?;
         let known = self.known(head);
         if !self.is_done(known, head) {
-            let [changes, others] = match fast_forward_target(reader, head, known.revision)? {
-                Some(head) => all_changes_since(reader, known.revision, head)?,
-                None => Default::default(),
-            };
+            let [changes, others] = self.changes_due(reader, known, head)?;
             let reason = match (known.after_reboot, self.is_index_ahead) {
                 (true, _) => UpdateReason::PowerCut,
                 (false, true) => UpdateReason::OwnWrite,
@@ -129,14 +127,43 @@ impl Checkout {
         if known.after_reboot || self.is_index_ahead || !self.interrupted_commits.is_empty() {
             return Ok(false);
         }
-        let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(true) };
-        let [changes, others] = all_changes_since(reader, known.revision, head)?;
+        let [changes, others] = self.changes_due(reader, known, head)?;
+        if changes.is_empty() && others.is_empty() {
+            return Ok(true);
+        }
         let Some(index) = self.index.read()? else { return Ok(false) };
         let is_old = |(name, change): (&String, _)| {
             is_outdated(&index.get(&self.layout.path_in_repository(name)), change)
         };
         let is_old_other = |(path, change): (&String, _)| is_outdated(&index.get(path), change);
         Ok(!changes.iter().any(is_old) && !others.iter().any(is_old_other))
+    }
+
+    /// Returns what the work tree lacks: nothing if the head does not descend from what it has.
+    ///
+    /// # Errors
+    ///
+    /// Fails if damage hides what the work tree has. That must not be forgotten then, because files that a kill left
+    /// behind would be edits for good, and the next write would revert the head in a person's name.
+    pub(crate) fn changes_due(
+        &self,
+        reader: &mut Reader,
+        known: CheckpointRecord,
+        head: Option<Revision>,
+    ) -> Result<[PathChanges; 2], StoreError> {
+        let due = match fast_forward_target(reader, head, known.revision) {
+            Ok(Some(head)) => all_changes_since(reader, known.revision, head),
+            Ok(None) => Ok(Default::default()),
+            Err(error) => Err(error),
+        };
+        due.map_err(|error| match error {
+            StoreError::Damaged { .. } => self.layout.unsuitable(format!(
+                "{error}, so nobody can tell edits from files that are behind; bring back what is missing (`git fsck \
+                 --full` names it), or set the files right by hand and remove {}",
+                self.checkpoint.path().display()
+            )),
+            error => error,
+        })
     }
 
     /// Tries again to bring the files that lag up to the branch, under `index.lock`.
@@ -184,11 +211,11 @@ impl Checkout {
 }
 
 /// Returns the head if it descends from what the work tree has.
-pub(crate) fn fast_forward_target(
+fn fast_forward_target(
     reader: &mut Reader,
     head: Option<Revision>,
     old: Option<Revision>,
 ) -> Result<Option<Revision>, StoreError> {
     let (Some(new), Some(old)) = (head, old) else { return Ok(head) };
-    Ok(reader.descends(new, old)?.then_some(new))
+    Ok(reader.descends_for_certain(new, old)?.then_some(new))
 }

@@ -8,8 +8,6 @@ use crate::store::git::disk::lock;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::PathChange;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::worktree::apply::catch_up::fast_forward_target;
-use crate::store::git::worktree::apply::changes::all_changes_since;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::{is_outdated, is_up_to_date};
 use crate::store::git::worktree::replace::swap::holds_any;
@@ -43,9 +41,8 @@ impl Checkout {
         self.find_under_way(reader, kept, is_locked)?;
         let head = self.branch.tip()?;
         let known = self.known(head);
-        let Some(head) = fast_forward_target(reader, head, known.revision)? else { return Ok(outdated) };
         let Some(index) = self.index.read()? else { return Ok(outdated) };
-        let [changes, others] = all_changes_since(reader, known.revision, head)?;
+        let [changes, others] = self.changes_due(reader, known, head)?;
         for (name, change) in changes {
             let path = self.layout.path_in_repository(&name);
             let staged = index.get(&path);

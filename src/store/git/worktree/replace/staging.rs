@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::{EXECUTABLE, FILE, LINK, Pointer};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
@@ -142,12 +143,14 @@ impl Staging {
     /// Removes all drafts but those whose content git does not have, which are kept.
     fn sweep(&self, objects: &mut Objects) -> Result<(), StoreError> {
         let entries = fs::read_dir(&self.folder.path).at("read", &self.folder.path)?;
+        // What can't be looked for is taken for missing.
+        let mut has = |oid: &Oid| objects.has(oid).unwrap_or(false);
         for draft in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
             let Some(name) = draft.strip_prefix(&self.prefix) else { continue };
             let is_saved = match self.folder.identify(&draft)? {
-                Some(content) => !content.bytes.is_empty() && !objects.has(content.oid.as_bytes()),
+                Some(content) => !content.bytes.is_empty() && !has(content.oid.as_bytes()),
                 // A link may be a draft too; anything else that can't be read is not a draft, and is kept.
-                None => self.folder.link(&draft)?.is_none_or(|target| !objects.has(target.as_bytes())),
+                None => self.folder.link(&draft)?.is_none_or(|target| !has(target.as_bytes())),
             };
             if is_saved { self.keep(name)? } else { self.remove(name)? }
         }

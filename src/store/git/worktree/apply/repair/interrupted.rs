@@ -52,21 +52,29 @@ impl Checkout {
         self.put_in_order(reader, lock)
     }
 
-    /// Takes over the index lock that was left, and finds what was under way.
+    /// Finds what was under way, and takes over the index lock that was left. While damage hides what is to be done,
+    /// the lock stays: without it, files that are behind would look like edits.
     fn take_over_index(
         &mut self,
         reader: &mut Reader,
         kept: &[Vec<Oid>],
     ) -> Result<Option<HeldLock>, StoreError> {
-        let lock = HeldLock::take_over(&self.layout.work_tree_state(), &self.index.path)?;
-        self.find_under_way(reader, kept, lock.is_some())?;
-        Ok(lock)
+        let state = self.layout.work_tree_state();
+        self.find_under_way(reader, kept, lock::is_own_lock(&state, &self.index.path))?;
+        if self.is_ahead() && self.is_shown() {
+            let head = self.branch.tip()?;
+            self.changes_due(reader, self.known(head), head)?;
+        }
+        HeldLock::take_over(&state, &self.index.path)
+    }
+
+    const fn is_ahead(&self) -> bool {
+        self.is_index_ahead || !self.interrupted_commits.is_empty()
     }
 
     fn put_in_order(&mut self, reader: &mut Reader, lock: Option<HeldLock>) -> Result<(), StoreError> {
         let none = PathChanges::new();
-        let is_ahead = self.is_index_ahead || !self.interrupted_commits.is_empty();
-        match lock.filter(|_| is_ahead) {
+        match lock.filter(|_| self.is_ahead()) {
             Some(lock) if self.is_shown() => self.catch_up_under(reader, lock),
             // HEAD has moved to another branch meanwhile; only the entries are reverted.
             Some(lock) => self.update_found(reader, lock, [&none, &none], UpdateReason::BranchMoved),
