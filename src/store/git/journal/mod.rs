@@ -81,7 +81,7 @@ impl GitJournal {
     ///
     /// Fails when the note about it can't be read.
     pub fn last_served_branch(&self) -> Result<Option<String>, StoreError> {
-        served::branch(&self.layout)
+        Ok(served::read(&self.layout)?.map(|(branch, _)| branch))
     }
 
     /// Returns the metrics of the store.
@@ -281,7 +281,8 @@ impl Journal for GitJournal {
     }
 
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
-        served::read(&self.layout, &self.branch.name)
+        let noted = served::read(&self.layout)?.filter(|(branch, _)| *branch == self.branch.name);
+        Ok(noted.map(|(_, revision)| revision))
     }
 
     fn note_served(&mut self, head: Revision) {

@@ -15,18 +15,13 @@ use crate::store::git::disk::state_file::overwrite;
 use crate::store::git::object::id::unhex;
 use crate::store::git::repo::layout::Layout;
 
-/// Returns the revision noted for a branch, given its full name; `None` if the note is about another branch or malformed.
-pub(crate) fn read(layout: &Layout, branch: &str) -> Result<Option<Revision>, StoreError> {
-    let text = read_own_if_there(&path(layout))?.unwrap_or_default();
-    let noted = text.strip_prefix(branch.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
-    Ok(noted.and_then(|id| unhex(id.trim_ascii_end())).map(Revision::new))
-}
-
-/// Returns the full name of the branch that was served last.
-pub(crate) fn branch(layout: &Layout) -> Result<Option<String>, StoreError> {
+/// Returns the full name of the branch that was served last, and its revision; `None` if there is no note or it is
+/// malformed.
+pub(crate) fn read(layout: &Layout) -> Result<Option<(String, Revision)>, StoreError> {
     let text = read_own_if_there(&path(layout))?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    Ok(text.split_once(' ').map(|(name, _)| name.to_owned()))
+    let noted = text.split_once(' ').and_then(|(name, id)| Some((name, unhex(id.trim_end().as_bytes())?)));
+    Ok(noted.map(|(name, id)| (name.to_owned(), Revision::new(id))))
 }
 
 /// Records a revision; see [`Journal::note_served`](crate::store::Journal::note_served).

@@ -50,8 +50,8 @@ impl Branch {
     ///
     /// # Errors
     ///
-    /// Refuses an unborn branch if other branches have commits: an empty list would then be the result of a typing
-    /// error. The first branch of a new repository is accepted. A survey may also read what is about to become the
+    /// Refuses an unborn branch if other branches have commits, or a branch that is gone was served: an empty list would
+    /// then be the result of a typing error or of damage. The first branch of a new repository is accepted. A survey may also read what is about to become the
     /// first commit of another branch (`git checkout --orphan`).
     pub(crate) fn choose(layout: Layout, wanted: Option<&str>, access: Access) -> Result<Self, StoreError> {
         let name = match wanted {
@@ -83,7 +83,7 @@ impl Branch {
         }
         let others = all(&self.layout)?;
         if others.is_empty() {
-            return Ok(());
+            return check_never_served(&self.layout);
         }
         let whose = if is_wanted { "" } else { ", which HEAD names," };
         Err(self.layout.unsuitable(format!(
@@ -133,11 +133,21 @@ impl Branch {
     }
 }
 
+/// Refuses a repository without branches in which one was served.
+fn check_never_served(layout: &Layout) -> Result<(), StoreError> {
+    let Some((name, revision)) = served::read(layout)? else { return Ok(()) };
+    Err(layout.unsuitable(format!(
+        "{name}, which was served last, is gone, and no other branch is there; bring it back with `git update-ref {name} \
+         {revision}`, or remove {} to begin anew",
+        served::path(layout).display()
+    )))
+}
+
 /// Returns the branch that was served last, to be served again where `HEAD` is detached.
 fn last_served(layout: &Layout) -> Result<String, StoreError> {
     let is_there =
         |name: &String| is_name(name) && matches!(refs::read(&layout.common_dir, name), Ok(Some(_)));
-    let Some(name) = served::branch(layout)?.filter(is_there) else {
+    let Some(name) = served::read(layout)?.map(|(name, _)| name).filter(is_there) else {
         let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
         return Err(layout.unsuitable(why));
     };

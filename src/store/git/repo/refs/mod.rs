@@ -87,16 +87,42 @@ fn damaged(path: &Path, why: &str) -> StoreError {
     StoreError::at("read", path, io::Error::new(io::ErrorKind::InvalidData, why.to_owned()))
 }
 
+/// Reads `packed-refs`; `None` if there is none.
+///
+/// # Errors
+///
+/// Refuses a damaged file, as git does (`next_record` in `refs/packed-backend.c`): each ref in it may be the one that
+/// is not found.
 pub(crate) fn packed(common_dir: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    read_if_there(&common_dir.join("packed-refs"))
+    let path = common_dir.join("packed-refs");
+    let refs = read_if_there(&path)?;
+    let is_bad = |line: &[u8]| !is_packed_line(line);
+    match refs.as_deref().and_then(|refs| lines(refs).position(is_bad)) {
+        Some(index) => Err(damaged(&path, &format!("line {} is damaged", index + 1))),
+        None => Ok(refs),
+    }
 }
 
 /// Iterates over the ids and full names in `packed-refs`.
 pub(crate) fn packed_lines(refs: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    // The first line is `# pack-refs with: ...`; a line `^<id>` is the target of the tag above it.
-    refs.split(|byte| *byte == b'\n')
-        .filter(|line| line.len() > 41 && line[40] == b' ')
-        .map(|line| (&line[..40], line[41..].trim_ascii_end()))
+    lines(refs).filter_map(packed_ref)
+}
+
+/// Iterates over lines with their line ends.
+fn lines(refs: &[u8]) -> impl Iterator<Item = &[u8]> {
+    refs.split_inclusive(|byte| *byte == b'\n')
+}
+
+/// The first line is `# pack-refs with: ...`; a line `^<id>` is the target of the tag above it.
+fn is_packed_line(line: &[u8]) -> bool {
+    let is_ref = || packed_ref(line).is_some_and(|(id, _)| unhex(id).is_some());
+    line.ends_with(b"\n") && (matches!(line[0], b'#' | b'^') || is_ref())
+}
+
+fn packed_ref(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (id, name) = line.split_at_checked(40)?;
+    let name = name.strip_prefix(b" ")?.trim_ascii_end();
+    (!name.is_empty()).then_some((id, name))
 }
 
 /// Returns the full names of all refs with this prefix, sorted.

@@ -8,6 +8,7 @@ use crate::domain::Actor;
 use crate::store::git::tests::support::*;
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{Journal as _, StoreError};
+use crate::telemetry::error_chain;
 
 #[track_caller]
 fn refused(options: Options, why: &str) {
@@ -207,6 +208,43 @@ fn what_can_t_be_served_is_refused_with_a_sentence() {
     repo.git(&["commit", "-q", "-m", "Link"]);
     fs::remove_file(repo.path().join("collections")).unwrap();
     refused(repo.options(), "is a symbolic link in commit");
+}
+
+#[test]
+fn a_lost_branch_is_no_empty_list() {
+    let lose = |how: &dyn Fn(&std::path::Path), why: &str| {
+        let repo = Repo::bare();
+        let mut journal = repo.open();
+        append(&mut journal, &[set("a.yaml", "a1\n")]);
+        let head = journal.head().unwrap().unwrap();
+        journal.note_served(head);
+        drop(journal);
+        repo.git(&["pack-refs", "--all"]);
+        how(repo.path());
+        for access in [Access::Serve, Access::Read] {
+            let error = GitJournal::open(Options { access, ..repo.options() }).err().expect("it is refused");
+            assert!(error_chain(&error).contains(why), "{}", error_chain(&error));
+        }
+        (repo, head)
+    };
+    let cut = |len: usize| {
+        move |path: &std::path::Path| {
+            let refs = fs::read(path.join("packed-refs")).unwrap();
+            fs::write(path.join("packed-refs"), &refs[..refs.len().saturating_sub(len)]).unwrap();
+        }
+    };
+    lose(&cut(1), "packed-refs: line 2 is damaged");
+    lose(&cut(12), "packed-refs: line 2 is damaged");
+    lose(&|path| fs::write(path.join("packed-refs"), [0; 100]).unwrap(), "packed-refs: line 1 is damaged");
+    lose(&cut(usize::MAX), "which was served last, is gone");
+    let (repo, head) = lose(&|path| fs::remove_file(path.join("packed-refs")).unwrap(), "git update-ref");
+    let other = Options { branch: Some("other".into()), ..repo.options() };
+    refused(other, "refs/heads/main, which was served last, is gone");
+    repo.git(&["update-ref", "refs/heads/main", &head.to_string()]);
+    assert_eq!(repo.open().head().unwrap(), Some(head));
+    repo.git(&["update-ref", "-d", "refs/heads/main"]);
+    fs::remove_file(repo.path().join("collectory/served")).unwrap();
+    assert_eq!(repo.open().head().unwrap(), None, "whoever means it begins anew");
 }
 
 #[test]
