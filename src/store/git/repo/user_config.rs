@@ -107,13 +107,21 @@ pub(crate) fn safe_directories() -> Vec<String> {
 }
 
 /// Reports whether git changes this content of a file of the collections folder before committing it
-/// (gitattributes(5)), or may do so: it runs a configured program (`filter`), or converts its line ends (`text`, `eol`).
+/// (gitattributes(5)), or may do so: it runs a configured program (`filter`), or converts its line ends (`text`, `eol`),
+/// its encoding (`working-tree-encoding`) or `$Id: ...$` (`ident`).
 pub(crate) fn is_converted(layout: &Layout, name: &str, content: &[u8]) -> bool {
     let converts = || {
         let repository = open_by_libgit2(layout)?;
         let path = layout.path_in_repository(name);
         let attribute = |name| repository.get_attr(Path::new(&path), name, AttrCheckFlags::default());
-        if content.windows(2).any(|pair| pair == b"\r\n") {
+        if let AttrValue::String(_) = AttrValue::from_string(attribute("working-tree-encoding")?) {
+            return Ok(true);
+        }
+        let has = |text: &[u8]| content.windows(text.len()).any(|part| part == text);
+        if has(b"$Id:") && AttrValue::from_string(attribute("ident")?) == AttrValue::True {
+            return Ok(true);
+        }
+        if has(b"\r\n") {
             // Of a file that git only takes for text (`auto`), it leaves the line ends as they were committed.
             let is_text = match AttrValue::from_string(attribute("text")?) {
                 AttrValue::True => true,

@@ -1,9 +1,9 @@
 //! Files and index of the work tree, and the people who change them too.
 
 mod away;
+mod conversion;
 mod drafts;
 mod hands;
-mod line_ends;
 mod outdated_paths;
 mod pushed;
 mod set_back;

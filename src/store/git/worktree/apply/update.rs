@@ -30,8 +30,8 @@ use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::staging::NewFile;
 use crate::store::git::worktree::replace::staging::{is_blank, keep_aside};
 use crate::store::git::worktree::replace::swap::Replacer;
+use crate::store::git::worktree::scan::conversion;
 use crate::store::git::worktree::scan::folder::FoundFolder;
-use crate::store::git::worktree::scan::line_ends;
 use crate::store::{StoreError, TreeId};
 
 /// The reason for an update: it decides about files whose index entry is new already.
@@ -223,7 +223,7 @@ pub(crate) fn apply_one(
         && is_old
         && reason != UpdateReason::OwnWrite
     {
-        let converted = line_ends::checked_out(replacer.folder(), index, name, path, before.blob())?;
+        let converted = conversion::checked_out(replacer.folder(), index, name, path, before.blob())?;
         change.to_mut().intermediate_blobs.extend(converted.map(Some));
     }
     let change = &*change;

@@ -2,8 +2,8 @@
 //!
 //! Nothing here changes a file of the work tree or the index.
 
+pub(crate) mod conversion;
 pub(crate) mod folder;
-pub(crate) mod line_ends;
 pub(crate) mod listing;
 #[cfg_attr(not(target_os = "linux"), path = "no_open_writers.rs")]
 pub(crate) mod open_writers;

@@ -54,7 +54,7 @@ impl StatCache {
         }
     }
 
-    /// Adds the ids of checked-out files with other line ends to paths that are about to change.
+    /// Adds the ids of files that git converted to paths that are about to change.
     pub(crate) fn add_converted(&self, changes: &mut PathChanges) {
         for (name, change) in changes {
             let known =

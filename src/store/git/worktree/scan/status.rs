@@ -14,8 +14,8 @@ use crate::store::git::object::tree::RawTree;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::GitHead;
 use crate::store::git::repo::refs::branch::{Branch, DETACHED};
+use crate::store::git::worktree::scan::conversion::{is_checkout, may_be_converted};
 use crate::store::git::worktree::scan::folder::{Folder, FoundFolder, is_shortage, is_unread};
-use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{ListedName, list};
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
@@ -89,7 +89,7 @@ impl Scan {
         Ok(WorkTree::Available { edits, unfinished, operation_in_progress: operation_in_progress(layout) })
     }
 
-    /// Removes what is not an edit: files that git checked out with other line ends, and files that are too large to
+    /// Removes what is not an edit: files that git converted when it checked them out, and files that are too large to
     /// be read whole and are checkouts by the index.
     fn forget_converted(
         &mut self,
@@ -101,7 +101,7 @@ impl Scan {
         let is_candidate = |edit: &Edit| match &edit.current {
             WorkTreeEntry::File { bytes, .. } => {
                 let may_be_unread = bytes.len() == FILE_BYTES_KEPT_MAX;
-                head.get(edit.name.as_bytes()).is_some() && (may_be_unread || has_crlf(bytes))
+                head.get(edit.name.as_bytes()).is_some() && (may_be_unread || may_be_converted(bytes))
             }
             WorkTreeEntry::Deleted | WorkTreeEntry::Special(_) => false,
         };

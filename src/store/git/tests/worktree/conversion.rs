@@ -1,4 +1,4 @@
-//! Work trees in which git converts line ends.
+//! Work trees in which git converts line ends, `$Id$` and encodings.
 
 use std::fs;
 
@@ -76,4 +76,36 @@ fn a_push_brings_such_files_forward() {
     journal.catch_up().unwrap();
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a pushed\n", ""));
     assert_eq!(edits(&mut journal), []);
+}
+
+#[test]
+fn an_id_that_git_filled_in_is_no_edit() {
+    let repo = Repo::new();
+    fs::write(repo.path().join(".gitattributes"), "*.yaml ident\n").unwrap();
+    repo.commit(&[("a.yaml", "# $Id$\na1\n"), ("b.yaml", "# $Id$\nb1\n")]);
+    fs::remove_dir_all(repo.path().join("collections")).unwrap();
+    repo.git(&["checkout", "--", "collections"]);
+    assert!(repo.saved("a.yaml").starts_with("# $Id: "));
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    assert_eq!(edits(&mut journal), []);
+    repo.save("b.yaml", &repo.saved("b.yaml").replace("b1", "b2"));
+    let by_hand = repo.saved("b.yaml");
+    assert_eq!(edits(&mut journal), [edit("b.yaml", &by_hand)]);
+    assert!(journal.is_converted("b.yaml", by_hand.as_bytes()), "git would commit `$Id$`");
+    assert!(!journal.is_converted("b.yaml", b"# $Id$\nb2\n"));
+    repo.git(&["commit", "-q", "-a", "-m", "By hand"]);
+    append(&mut journal, &[set("a.yaml", "# $Id$\na2\n")]);
+    assert_eq!((edits(&mut journal), repo.status().as_str()), (vec![], ""));
+}
+
+#[test]
+fn what_git_would_encode_otherwise_is_a_person_s_to_commit() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    assert!(!journal.is_converted("a.yaml", b"a\n"));
+    fs::write(repo.path().join(".gitattributes"), "*.yaml working-tree-encoding=UTF-16LE\n").unwrap();
+    assert!(journal.is_converted("a.yaml", b"a\0\n\0"));
+    fs::write(repo.path().join(".gitattributes"), "*.yaml -working-tree-encoding\n").unwrap();
+    assert!(!journal.is_converted("a.yaml", b"a\n"));
 }
