@@ -1,6 +1,7 @@
 //! Answers and log messages for submissions that the repository can't take.
 
 use std::error::Error as _;
+use std::io;
 use std::time::Duration;
 
 use crate::engine::signal::Job;
@@ -68,10 +69,14 @@ pub(crate) fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Path { action, path, source } => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            format!("cannot {action} `{name}`: {}", source.kind())
+            format!("cannot {action} `{name}`: {}", io_reason(source))
         }
         StoreError::Unsuitable { why, .. } => why.clone(),
-        StoreError::Locked { .. } | StoreError::Served { .. } => "somebody else holds it".to_owned(),
+        StoreError::Locked { path } => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            format!("another git process holds the lock file `{name}`")
+        }
+        StoreError::Served { .. } => "another service serves it".to_owned(),
         StoreError::CheckedOutElsewhere { .. } => "another work tree shows its branch".to_owned(),
         // The text may contain paths of that machine; the log has it.
         StoreError::Remote(RemoteError::Unreachable(_)) => "the remote cannot be reached".to_owned(),
@@ -83,6 +88,14 @@ pub(crate) fn reason(error: &StoreError) -> String {
         | StoreError::Damaged { .. }
         | StoreError::Collision { .. }
         | StoreError::Git { .. } => error.to_string(),
+    }
+}
+
+/// Returns what the system says about an error, such as "Input/output error": only text of its own, which has no paths.
+fn io_reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => error.to_string().replace(&format!(" (os error {number})"), ""),
+        None => error.kind().to_string(),
     }
 }
 
@@ -114,6 +127,16 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_in_the_words_of_the_system_and_has_no_path() {
+        let at =
+            |source| reason(&StoreError::Path { action: "read", path: "/srv/settings/HEAD".into(), source });
+        assert_eq!(at(io::Error::from_raw_os_error(5)), "cannot read `HEAD`: Input/output error");
+        assert_eq!(at(io::Error::other("/srv/settings is odd")), "cannot read `HEAD`: other error");
+        let locked = StoreError::Locked { path: "/srv/settings/HEAD.lock".into() };
+        assert_eq!(reason(&locked), "another git process holds the lock file `HEAD.lock`");
+    }
 
     #[test]
     fn who_has_removed_the_branch_is_told_how_it_comes_back() {

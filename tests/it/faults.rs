@@ -431,6 +431,24 @@ async fn connections_leave_writes_the_files_that_they_need_where_few_may_be_open
 }
 
 #[tokio::test]
+async fn a_file_that_may_not_grow_fails_the_write_and_not_the_service() {
+    let server = TestServer::setup("small").file_blocks_max(8).start().await;
+    let mut written = 0;
+    let reflog = || fs::read_to_string(server.repo().git_folder().join("logs/refs/heads/main")).unwrap();
+    loop {
+        let long = document(&format!("long-{written}"), json!({"name": "x".repeat(900)}));
+        match server.create(&long).await.status() {
+            201 => written += 1,
+            503 => break,
+            status => panic!("{status}"),
+        }
+    }
+    assert!(written > 0);
+    server.read("posts").await.is(200);
+    assert!(reflog().ends_with('\n'), "{}", reflog());
+}
+
+#[tokio::test]
 async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
     let server = TestServer::setup("small").flag(&["--body-bytes-max", "100000"]).start().await;
     let large = document("large", json!({"name": "x".repeat(200_000)}));

@@ -24,7 +24,10 @@ pub(super) struct Signals {
 }
 
 impl Signals {
+    /// Starts to handle them. SIGXFSZ is ignored from then on, so that a file that would become larger than the limit
+    /// (setrlimit(2), `RLIMIT_FSIZE`) is the error of one write and not the end of the service.
     pub(super) fn new() -> std::io::Result<Self> {
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,

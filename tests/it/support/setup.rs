@@ -92,6 +92,11 @@ impl Setup {
         self.through(&["sh", "-c", "ulimit -n \"$0\" && exec \"$@\"", &count.to_string()])
     }
 
+    /// Limits how large a file of the program may be, in blocks of 512 or 1,024 bytes (`ulimit -f`).
+    pub(crate) fn file_blocks_max(self, count: u32) -> Self {
+        self.through(&["sh", "-c", "ulimit -f \"$0\" && exec \"$@\"", &count.to_string()])
+    }
+
     /// Takes root's privileges from the service if root runs the tests (capabilities(7)).
     pub(crate) fn without_capabilities(self) -> Self {
         let is_root = rustix::process::geteuid().is_root();

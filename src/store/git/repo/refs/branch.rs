@@ -138,8 +138,7 @@ fn check_never_served(layout: &Layout) -> Result<(), StoreError> {
     let Some((name, revision)) = served::read(layout)? else { return Ok(()) };
     Err(layout.unsuitable(format!(
         "{name}, which was served last, is gone, and no other branch is there; bring it back with `git update-ref {name} \
-         {revision}`, or remove {} to begin anew",
-        served::path(layout).display()
+         {revision}`, or remove `collectory/served` from the git folder to begin anew"
     )))
 }
 

@@ -116,7 +116,12 @@ impl BranchMove<'_> {
         }
         // Unlike git we do not follow a symbolic link here: it may lead out of the repository.
         let opened = open::open_own(OpenOptions::new().append(true).create(true), &path);
-        let log = |mut file: File| file.write_all(self.log_lines().as_bytes()).map(|()| file);
+        let log = |mut file: File| {
+            let len = file.metadata()?.len();
+            let written = file.write_all(self.log_lines().as_bytes());
+            // On a full disk a part of a line may be there; the next entry would be lost with it.
+            written.inspect_err(|_| drop(file.set_len(len))).map(|()| file)
+        };
         let file = opened.and_then(log).at("write the reflog", &path)?;
         Ok(Some(UnflushedFile::appended(file, path)))
     }

@@ -159,8 +159,7 @@ impl Checkout {
         due.map_err(|error| match error {
             StoreError::Damaged { .. } => self.layout.unsuitable(format!(
                 "{error}, so nobody can tell edits from files that are behind; bring back what is missing (`git fsck \
-                 --full` names it), or set the files right by hand and remove {}",
-                self.checkpoint.path().display()
+                 --full` names it), or set the files right by hand and remove `collectory/work-tree` from the git folder"
             )),
             error => error,
         })
