@@ -52,7 +52,15 @@ impl Backup {
             ..Options::new(self.repository.find()?)
         };
         let journal = open_as_served(&options, GitJournal::open)?;
-        let folder = folder_of(&self.file);
+        // What a symbolic link leads to is replaced, and not the link.
+        let file = fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
+        let older = fs::metadata(&file).ok();
+        if older.as_ref().is_some_and(|older| !older.is_file()) {
+            return Err(
+                anyhow!("{} is no ordinary file, and only such a file is replaced", file.display()).into()
+            );
+        }
+        let folder = folder_of(&file);
         let failed = || format!("cannot write in {}", folder.display());
         let beside = fs::canonicalize(folder).with_context(failed)?;
         let scratch = Scratch::inside(&beside, ".collectory-backup").with_context(failed)?;
@@ -67,7 +75,10 @@ impl Backup {
             (Err(error), Some(incomplete)) => return Err(error.context(incomplete).into()),
             (copied, _) => copied?,
         };
-        put(&bundle, &self.file, folder).with_context(|| format!("cannot write {}", self.file.display()))?;
+        if let Some(older) = older {
+            fs::set_permissions(&bundle, older.permissions()).with_context(failed)?;
+        }
+        put(&bundle, &file, folder).with_context(|| format!("cannot write {}", self.file.display()))?;
         note(&format!("copied {} to {}", counted(refs, "ref"), self.file.display()));
         Ok(Done::Well)
     }

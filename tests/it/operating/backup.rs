@@ -1,7 +1,9 @@
 //! The backup in one file: complete, sound, and made while the service runs.
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -47,6 +49,26 @@ fn a_copy_holds_the_branch_and_what_is_kept_and_replaces_an_older_one_in_one_ste
     let names: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 3, "nothing else is left: {names:?}");
+}
+
+#[test]
+fn only_an_ordinary_file_is_replaced_and_who_may_read_it_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("settings"), "small");
+    // In place of `/dev/null`, which a fault in this would replace.
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let refused = backup(repo.path(), &pipe).assert_exit_code(1);
+    assert!(refused.stderr.contains("pipe is no ordinary file"), "{}", refused.stderr);
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    let [file, link] = ["private.bundle", "latest.bundle"].map(|name| folder.path().join(name));
+    fs::write(&file, "an older one").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("private.bundle", &link).unwrap();
+    backup(repo.path(), &link).assert_exit_code(0);
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("private.bundle"));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    restored(&file, "copy.git");
 }
 
 #[tokio::test]

@@ -142,7 +142,9 @@ impl GitJournal {
         if let Some(obstacle) = obstacle {
             return Err(self.layout.unsuitable(obstacle));
         }
-        self.branch.check_other_work_trees()?;
+        if self.access == Access::Serve {
+            self.branch.check_other_work_trees()?;
+        }
         self.reader.trees(self.branch.tip()?).map(drop)
     }
 

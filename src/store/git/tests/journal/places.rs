@@ -174,7 +174,11 @@ fn a_linked_work_tree_is_served_where_it_is() {
     assert!(matches!(GitJournal::open(repo.options()), Err(StoreError::Served { .. })));
     drop(journal);
     refused(Options { branch: Some("side".to_owned()), ..repo.options() }, "is checked out at");
-    refused(Options { branch: Some("main".to_owned()), ..Options::new(&linked) }, "is checked out at");
+    let main = Options { branch: Some("main".to_owned()), ..Options::new(&linked) };
+    let mut read = GitJournal::open(Options { access: Access::Read, ..main.clone() }).unwrap();
+    let head = read.head().unwrap();
+    assert_eq!(files_at(&mut read, head)["a.yaml"], "a1\n", "whoever only reads reverts nothing");
+    refused(main, "is checked out at");
     // As `git worktree add --relative-paths` writes it.
     fs::write(repo.path().join(".git/worktrees/linked/gitdir"), "../../../../linked/.git\n").unwrap();
     refused(Options { branch: Some("side".to_owned()), ..repo.options() }, "is checked out at");
