@@ -12,6 +12,11 @@ const LINES_MAX: usize = 20;
 
 pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
     let index = repo.git_dir.join("index");
+    if repo.state_of_work_tree().join("work-tree").exists() && !index.exists() {
+        let what = format!("{} is gone", index.display());
+        let why = "git takes every file for removed, and the next commit by hand would remove them";
+        findings.push(Finding::wrong("git-index", what, why, "`git reset` makes it anew"));
+    }
     if let (Some(_), Err(error)) = (&repo.work_tree, staged_entries(&index, "")) {
         let fix =
             format!("`rm '{}'` and `git reset` rebuild it, and nothing is staged any more", index.display());

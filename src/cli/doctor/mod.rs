@@ -146,6 +146,11 @@ impl Repo {
     fn state(&self) -> PathBuf {
         self.common_dir.join("collectory")
     }
+
+    /// The directory of those of them that belong to the work tree.
+    fn state_of_work_tree(&self) -> PathBuf {
+        self.git_dir.join("collectory")
+    }
 }
 
 impl Doctor {

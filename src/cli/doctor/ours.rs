@@ -13,11 +13,23 @@ const AGE_MIN: Duration = Duration::from_secs(600);
 const SUM_BYTES: usize = 4;
 
 pub(super) fn check(repo: &Repo, findings: &mut Vec<Finding>) {
+    odd(repo, findings);
     leftovers(repo, findings);
     kept(repo, findings);
     work_tree(repo, findings);
     index(repo, findings);
     packs(repo, findings);
+}
+
+/// Finds what stands in the place of a file of the service.
+fn odd(repo: &Repo, findings: &mut Vec<Finding>) {
+    let is_folder = |name: &str| ["remote", "scratch-index"].contains(&name) || name.starts_with("doctor-");
+    let is_odd = |path: &PathBuf| path.symlink_metadata().is_ok_and(|there| !there.is_file());
+    for path in named(&states(repo), |name| !is_folder(name)).into_iter().filter(is_odd) {
+        let what = format!("{} is no ordinary file", path.display());
+        let why = "the service can't start, or can't write, while it is there";
+        findings.push(Finding::wrong("state", what, why, "move it away"));
+    }
 }
 
 /// Finds unfinished files of killed processes. A running service may still be writing them.
@@ -103,7 +115,7 @@ fn packs(repo: &Repo, findings: &mut Vec<Finding>) {
 }
 
 pub(super) fn states(repo: &Repo) -> Vec<PathBuf> {
-    let mut folders = vec![repo.state(), repo.git_dir.join("collectory")];
+    let mut folders = vec![repo.state(), repo.state_of_work_tree()];
     folders.dedup();
     folders
 }

@@ -1,7 +1,7 @@
 //! `collectory doctor`.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -212,9 +212,49 @@ fn an_index_that_can_not_be_read_is_told_with_the_commands_that_mend_it() {
     let index = repo.git_folder().join("index");
     let mended = format!("`rm '{}'` and `git reset`", index.display());
     assert!(finished.stdout.contains(&mended), "{}", finished.stdout);
-    fs::remove_file(index).unwrap();
+    fs::remove_file(&index).unwrap();
     repo.git(&["reset", "--quiet"]);
     doctor(&repo, &[]).assert_exit_code(0);
+    let mut flipped = fs::read(&index).unwrap();
+    flipped[100] ^= 1;
+    fs::write(&index, flipped).unwrap();
+    let finished = doctor(&repo, &[]).assert_exit_code(1);
+    assert!(finished.stdout.contains(&mended), "{}", finished.stdout);
+}
+
+#[test]
+fn an_index_that_is_gone_is_told_where_a_service_has_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    let ours = repo.git_folder().join("collectory");
+    fs::create_dir_all(&ours).unwrap();
+    fs::remove_file(repo.git_folder().join("index")).unwrap();
+    assert_eq!(found(&repo, &[]), (Some(0), Vec::new()), "as after `git clone --no-checkout`");
+    fs::write(ours.join("work-tree"), "").unwrap();
+    assert_eq!(found(&repo, &[]), (Some(1), vec!["git-index: wrong".to_owned()]));
+    repo.git(&["reset", "--quiet"]);
+    assert_eq!(found(&repo, &[]), (Some(0), Vec::new()));
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_file_of_the_service_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    let ours = repo.git_folder().join("collectory");
+    fs::create_dir_all(ours.join("remote")).unwrap();
+    assert_eq!(found(&repo, &[]), (Some(0), Vec::new()));
+    let is_told = || {
+        let (code, findings) = found(&repo, &[]);
+        code == Some(1) && findings.contains(&"state: wrong".to_owned())
+    };
+    for odd in ["lock", "work-tree", "mark"].map(|name| ours.join(name)) {
+        fs::create_dir(&odd).unwrap();
+        assert!(is_told(), "{odd:?}");
+        fs::remove_dir(&odd).unwrap();
+        symlink("elsewhere", &odd).unwrap();
+        assert!(is_told(), "{odd:?}");
+        fs::remove_file(&odd).unwrap();
+    }
 }
 
 #[test]

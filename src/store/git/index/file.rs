@@ -91,6 +91,14 @@ pub(crate) fn parse(path: &Path, bytes: Option<Vec<u8>>) -> Result<GitIndex, Unr
     GitIndex::parse_with(bytes, |name| read_if_there(&path.with_file_name(name)).ok().flatten())
 }
 
+/// Like [`parse`], and refuses an index with a wrong checksum: written again, the damage would be declared sound.
+pub(crate) fn parse_verified(path: &Path, bytes: Option<Vec<u8>>) -> Result<GitIndex, UnreadableIndex> {
+    if bytes.as_deref().is_some_and(GitIndex::is_torn) {
+        return Err(UnreadableIndex::Damaged);
+    }
+    parse(path, bytes)
+}
+
 /// Removes the draft that a killed process of ours left.
 pub(crate) fn remove_left(state: &Path) -> Result<(), StoreError> {
     remove_if_there(&state.join(DRAFT))

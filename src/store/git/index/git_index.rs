@@ -33,7 +33,7 @@ const CHECKSUM_LEN: usize = 20;
 /// Why an index is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnreadableIndex {
-    #[error("the index is damaged or of an unknown version; `git status` tells more")]
+    #[error("the index is damaged or of an unknown version; remove it, and `git reset` makes it anew")]
     Damaged,
     /// It has an extension that must be understood.
     #[error("the index {0}")]
@@ -178,7 +178,11 @@ impl GitIndex {
                 return Err(UnreadableIndex::Variant(why));
             }
             [first, ..] if first.is_ascii_uppercase() => (),
-            _ => return Err(UnreadableIndex::Variant("needs an extension that is unknown here")),
+            _ => {
+                return Err(UnreadableIndex::Variant(
+                    "needs an extension that is unknown here; make it an ordinary one",
+                ));
+            }
         }
         Ok(())
     }

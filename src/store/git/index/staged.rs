@@ -16,7 +16,7 @@ use crate::store::{Special, StoreError, TreeEntry};
 /// Fails if the index can't be read.
 pub fn staged_entries(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
     let failed = |why| StoreError::at("read", index, io::Error::new(io::ErrorKind::InvalidData, why));
-    let read = file::parse(index, read_if_there(index)?).map_err(failed)?;
+    let read = file::parse_verified(index, read_if_there(index)?).map_err(failed)?;
     let entries = read.staged().filter_map(|(path, pointer)| {
         let name = name_in(folder, std::str::from_utf8(path).ok()?)?;
         Some(match name.split_once('/') {

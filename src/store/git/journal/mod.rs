@@ -223,7 +223,8 @@ impl Journal for GitJournal {
         let mut group = self.writer.build(trees, None, drafts)?;
         self.checkout.scan.stat_cache.add_converted(&mut group.changes);
         // Built now, so that an index that can't be edited costs no pack.
-        let next = lock.as_ref().map(|_| self.checkout.index_ahead(&group.changes)).transpose()?;
+        let objects = &mut self.reader.objects;
+        let next = lock.as_ref().map(|_| self.checkout.index_ahead(objects, &group.changes)).transpose()?;
         // Dropped on an early return, which restores the old index.
         let (mut keep_file, mut rollback) = (None, None);
         let index = &self.checkout.index;

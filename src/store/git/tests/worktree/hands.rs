@@ -672,6 +672,47 @@ fn a_lagging_file_that_a_person_has_saved_is_not_said_to_be_up_to_date() {
 }
 
 #[test]
+fn an_index_that_is_gone_is_made_anew_and_removes_no_file() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n"), set("b.yaml", "b1\n")]);
+    let index = repo.path().join(".git/index");
+    fs::remove_file(&index).unwrap();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.status(), "");
+    fs::remove_file(&index).unwrap();
+    drop(journal);
+    let clone = repo.outside().join("clone");
+    git_in(repo.outside(), &["clone", "-q", "settings", "clone"]);
+    fs::write(clone.join("collections/a.yaml"), "a3\n").unwrap();
+    git_in(&clone, &["commit", "-q", "-a", "-m", "Pushed"]);
+    repo.git(&["config", "receive.denyCurrentBranch", "ignore"]);
+    git_in(&clone, &["push", "-q"]);
+    repo.open().catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a3\n", ""));
+}
+
+#[test]
+fn an_index_with_a_wrong_checksum_is_not_declared_sound() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n"), set("b.yaml", "b1\n")]);
+    let index = repo.path().join(".git/index");
+    let whole = fs::read(&index).unwrap();
+    let at = whole.windows(6).position(|part| part == b"b.yaml").unwrap();
+    let mut bytes = whole;
+    bytes[at] = b'c';
+    fs::write(&index, &bytes).unwrap();
+    let refused = try_append(&mut journal, &[set("a.yaml", "a2\n")]).unwrap_err();
+    assert!(refused.to_string().contains("`git reset` makes it anew"), "{refused}");
+    assert_eq!(fs::read(&index).unwrap(), bytes);
+    fs::remove_file(&index).unwrap();
+    repo.git(&["reset", "-q"]);
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
 fn a_huge_file_that_nobody_touched_is_no_edit() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n"), ("huge.yaml", &"x".repeat(3 << 20))]);

@@ -47,13 +47,20 @@ pub(crate) enum UpdateReason {
 
 impl Checkout {
     /// Returns the index with the new entries, to be put in place before the branch moves.
-    pub(crate) fn index_ahead(&mut self, changes: &PathChanges) -> Result<GitIndex, StoreError> {
+    pub(crate) fn index_ahead(
+        &mut self,
+        objects: &mut Objects,
+        changes: &PathChanges,
+    ) -> Result<GitIndex, StoreError> {
         // Without an index a person's next commit would revert what we write, so we do not write.
         let path = &self.index.path;
-        let mut index = file::parse(path, read_if_there(path)?).map_err(|error| {
-            self.layout.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
-        })?;
-        if !self.index.is_unchanged() {
+        let is_unchanged = self.index.is_unchanged();
+        let mut index = match read_if_there(path)? {
+            None => self.index_of_head(objects)?,
+            bytes => if is_unchanged { file::parse(path, bytes) } else { file::parse_verified(path, bytes) }
+                .map_err(|error| self.layout.unsuitable(error.to_string()))?,
+        };
+        if !is_unchanged {
             self.repair(&mut index)?;
         }
         for (name, change) in changes {
@@ -78,11 +85,12 @@ impl Checkout {
         self.recent.note(changes, new);
     }
 
-    /// Builds an index with everything that the head has, without stats, so that git looks into the files.
+    /// Builds an index that is gone or damaged, with everything that the head has, without stats, so that git looks into
+    /// the files. Git takes a missing index for an empty one, and the next commit would remove all files.
     fn index_of_head(&self, objects: &mut Objects) -> Result<GitIndex, StoreError> {
-        tracing::warn!("the index did not survive a power cut; it is rebuilt, so nothing is staged any more");
         let mut index = GitIndex::empty();
         if let Some(head) = self.branch.tip()? {
+            tracing::warn!("the index is lost; it is rebuilt, so nothing is staged any more");
             let root = objects.commit(head, |commit| commit.tree)?;
             add_all(objects, &mut index, "", root)?;
         }
@@ -99,11 +107,11 @@ impl Checkout {
     ) -> Result<(), StoreError> {
         let bytes = read_if_there(&self.index.path)?;
         let is_lost = match &bytes {
-            Some(bytes) => GitIndex::is_torn(bytes),
+            Some(bytes) => reason == UpdateReason::PowerCut && GitIndex::is_torn(bytes),
             // A work tree with a checkpoint has had an index.
             None => self.checkpoint.read().is_some(),
         };
-        let mut index = if reason == UpdateReason::PowerCut && is_lost {
+        let mut index = if is_lost {
             if bytes.is_some_and(|bytes| !is_blank(&bytes)) {
                 keep_aside(&self.index.path, &self.layout.work_tree_state())?;
             }
@@ -116,6 +124,9 @@ impl Checkout {
             self.repair(index)?;
             self.bring_others(reader, index, others);
         }
+        // The new index has what the head has, and tells nothing of the files.
+        let reason =
+            if is_lost && reason == UpdateReason::BranchMoved { UpdateReason::OwnWrite } else { reason };
         self.apply(lock, index, changes, reason)?;
         self.interrupted_commits.clear();
         Ok(())
@@ -199,7 +210,7 @@ fn editable(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
         let path = path.display();
         tracing::warn!(%path, "{error}; the next `git commit` there may revert what the API wrote");
     };
-    file::parse(path, bytes).inspect_err(warn).ok()
+    file::parse_verified(path, bytes).inspect_err(warn).ok()
 }
 
 /// Updates a file and its index entry, each only if it has what the old head had.
