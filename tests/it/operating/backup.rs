@@ -71,6 +71,22 @@ fn only_an_ordinary_file_is_replaced_and_who_may_read_it_stays() {
     restored(&file, "copy.git");
 }
 
+#[test]
+fn what_a_killed_backup_has_left_goes_with_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("settings"), "small");
+    let [left, held] = ["left", "held"].map(|name| folder.path().join(format!(".collectory-backup-{name}")));
+    for scratch in [&left, &held] {
+        fs::create_dir(scratch).unwrap();
+        fs::write(scratch.join("bundle"), "half").unwrap();
+    }
+    let lock = fs::File::open(&held).unwrap();
+    lock.try_lock().unwrap();
+    backup(repo.path(), &folder.path().join("settings.bundle")).assert_exit_code(0);
+    assert!(!left.exists());
+    assert!(held.exists(), "another backup is at work there");
+}
+
 #[tokio::test]
 async fn a_copy_beside_a_service_is_of_the_branch_that_it_serves_whatever_is_checked_out() {
     let server = TestServer::start("small").await;
