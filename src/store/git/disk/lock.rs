@@ -70,7 +70,7 @@ impl LockDraft {
         let Self { target, content } = self;
         let (private, path) = (content.path().to_owned(), lock_file_path(&target));
         link(&private, &path, wait)?;
-        Ok(LockFile { held: HeldLock { path, file: content.into_file() }, private, target })
+        Ok(LockFile { held: HeldLock::of(path, content.into_file()), private, target })
     }
 }
 
@@ -91,9 +91,14 @@ pub(crate) struct HeldLock {
     path: PathBuf,
     // Kept open, so that no other file can get its inode number.
     file: File,
+    is_left: bool,
 }
 
 impl HeldLock {
+    const fn of(path: PathBuf, file: File) -> Self {
+        Self { path, file, is_left: false }
+    }
+
     /// Takes the lock of `target`. `state` is the folder for the private file, on the same file system; `wait` is
     /// how long to wait for another holder.
     pub(crate) fn take(state: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
@@ -104,7 +109,7 @@ impl HeldLock {
         }
         let file = open_own(OpenOptions::new().read(true), &private).at("make the lock file", &path)?;
         link(&private, &path, wait)?;
-        Ok(Self { path, file })
+        Ok(Self::of(path, file))
     }
 
     /// Takes over the lock of `target` that a killed process of ours left; `None` if there is none. The lock stays
@@ -117,7 +122,7 @@ impl HeldLock {
             return Ok(None);
         }
         let file = open_own(OpenOptions::new().read(true), &path).at("open the lock file", &path)?;
-        Ok(Some(Self { path, file }))
+        Ok(Some(Self::of(path, file)))
     }
 
     /// Fails if the lock file is no longer ours: a person may have removed it by hand and another process taken the
@@ -125,6 +130,11 @@ impl HeldLock {
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let there = fs::symlink_metadata(&self.path).at("look at the lock file", &self.path)?;
         if self.is(&there)? { Ok(()) } else { Err(StoreError::Locked { path: self.path.clone() }) }
+    }
+
+    /// Leaves the lock where it is, as a kill would, for [`take_over`](Self::take_over).
+    pub(crate) fn leave(mut self) {
+        self.is_left = true;
     }
 
     fn release(&self) -> Result<(), StoreError> {
@@ -143,7 +153,9 @@ impl HeldLock {
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        log_left(self.release());
+        if !self.is_left {
+            log_left(self.release());
+        }
     }
 }
 

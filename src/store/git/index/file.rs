@@ -70,8 +70,8 @@ impl IndexFile {
         put().inspect_err(|_| drop(remove_if_there(&draft)))
     }
 
-    /// Puts a new index in place, releases the lock, and remembers that the index is ours.
-    pub(crate) fn commit(&mut self, lock: HeldLock, index: &GitIndex) -> Result<(), StoreError> {
+    /// Puts a new index in place and remembers that the index is ours; the caller holds the lock.
+    pub(crate) fn commit(&mut self, lock: &HeldLock, index: &GitIndex) -> Result<(), StoreError> {
         let bytes = index.encode();
         lock.check()?;
         let file = self.replace(&bytes)?;

@@ -26,6 +26,7 @@ pub(crate) mod written;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -237,13 +238,18 @@ impl Journal for GitJournal {
         if published.is_err() && !self.writer.has_moved_to(&group) {
             return published.map(|()| Vec::new());
         }
-        self.reader.recent_commits.remember(std::mem::take(&mut group.steps));
+        self.reader.recent_commits.remember(mem::take(&mut group.steps));
         stop_at(Failpoint::UpdateWorkTree, &self.layout.git_dir)?;
         // If HEAD has moved to another branch, the old index is restored before its lock is released.
         let kept = rollback.filter(|_| self.checkout.is_shown()).map(Rollback::keep);
         if let (Some(lock), Some(next), Some(keep_file)) = (lock, next, kept) {
             self.checkout.update(lock, next, &group.changes, group.tip());
-            drop(keep_file);
+            if self.checkout.is_ahead() {
+                // After a kill it tells the next start what was under way, which removes it then.
+                mem::forget(keep_file);
+            } else {
+                drop(keep_file);
+            }
             if let Err(error) = self.checkout.undo_race(&mut self.reader) {
                 tracing::debug!(%error, "cannot tell yet whether another branch was checked out meanwhile");
             }

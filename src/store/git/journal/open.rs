@@ -157,11 +157,15 @@ impl GitJournal {
         let roots = [index, head, common_dir.join("refs")];
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         self.maintenance.remove_left()?;
+        // What is not mended yet must be known after another kill.
+        let is_unmended = self.checkout.is_ahead();
         for state in [self.layout.state(), self.layout.work_tree_state()] {
-            lock::remove_left(&state, &roots)?;
+            if !is_unmended {
+                lock::remove_left(&state, &roots)?;
+            }
             state_file::remove_left(&state)?;
         }
-        self.writer.packs.clean_up()
+        self.writer.packs.clean_up(is_unmended)
     }
 }
 

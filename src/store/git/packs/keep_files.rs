@@ -61,15 +61,17 @@ impl KeepFiles {
 
     /// Removes our `.keep` file of a pack; a person's stays.
     pub(crate) fn remove(&self, name: &str) {
-        if self.is_ours(name)
-            && let Err(error) = remove_if_there(&self.path(name))
-        {
+        let removed = self.is_ours(name).and_then(|is_ours| match is_ours {
+            true => remove_if_there(&self.path(name)),
+            false => Ok(()),
+        });
+        if let Err(error) = removed {
             tracing::warn!(%error, "a pack stays marked to be kept; the next start tries again");
         }
     }
 
-    pub(crate) fn is_ours(&self, name: &str) -> bool {
-        matches!(read_if_there(&self.path(name)), Ok(Some(reason)) if reason == REASON)
+    pub(crate) fn is_ours(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(read_if_there(&self.path(name))?.is_some_and(|reason| reason == REASON))
     }
 
     fn path(&self, name: &str) -> PathBuf {

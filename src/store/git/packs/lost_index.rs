@@ -43,8 +43,8 @@ impl Packs {
     /// file of ours; returns whether any was rebuilt.
     fn rebuild_where(&self, is_lost: impl Fn(&str, bool) -> bool) -> Result<bool, StoreError> {
         let mut is_mended = false;
-        for name in &self.names_with("pack") - &self.names_with("idx") {
-            let is_marked = self.keep_files.is_ours(&name);
+        for name in &self.names_with("pack")? - &self.names_with("idx")? {
+            let is_marked = self.keep_files.is_ours(&name)?;
             if !is_lost(&name, is_marked) {
                 continue;
             }

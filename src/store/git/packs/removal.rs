@@ -25,7 +25,7 @@ impl Packs {
         let mut removed_len = 0;
         // In this order the pack that a part was merged into exists even if it is obsolete itself.
         for (part, whole) in &parts {
-            if free.contains(part) && self.is_whole(whole) {
+            if free.contains(part) && self.is_whole(whole)? {
                 self.remove(part)?;
                 removed_len += 1;
             }
@@ -57,7 +57,7 @@ impl Packs {
         let counted_on = named_in(&index);
         let is_free = |name: &&String| {
             let attached = ["keep", "bitmap", "promisor", "mtimes"];
-            let is_attached = attached.iter().any(|ending| self.file(name, ending).exists());
+            let is_attached = attached.iter().any(|ending| self.has(name, ending).unwrap_or(true));
             !is_attached && !counted_on.contains(name.as_bytes())
         };
         Ok(names.iter().filter(is_free).cloned().collect())

@@ -129,54 +129,77 @@ impl Packs {
         self.obsolete.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns our packs that exist or are being written.
+    /// Returns our packs that exist or are being written; none if that can't be determined.
     pub(crate) fn ours(&self) -> Vec<String> {
-        self.names_with("pack").into_iter().filter(|name| is_ours(name)).collect()
+        self.names_with("pack").unwrap_or_default().into_iter().filter(|name| is_ours(name)).collect()
     }
 
     /// Returns the packs that have a `.keep` file of ours.
-    fn marked(&self) -> impl Iterator<Item = String> {
-        let names = self.names_with("keep").into_iter();
-        names.filter(|name| is_name(name.as_bytes()) && self.keep_files.is_ours(name))
+    fn marked(&self) -> Result<Vec<String>, StoreError> {
+        let mut marked = Vec::new();
+        for name in self.names_with("keep")? {
+            if is_name(name.as_bytes()) && self.keep_files.is_ours(&name)? {
+                marked.push(name);
+            }
+        }
+        Ok(marked)
     }
 
     /// Returns the stems of the files with this extension.
-    pub(super) fn names_with(&self, ending: &str) -> BTreeSet<String> {
-        let files = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let files = files.filter(|path| path.extension() == Some(OsStr::new(ending)));
-        files.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
+    pub(super) fn names_with(&self, ending: &str) -> Result<BTreeSet<String>, StoreError> {
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(&self.folder).at_if_there("read", &self.folder)?.into_iter().flatten() {
+            let path = entry.at("read", &self.folder)?.path();
+            if path.extension() == Some(OsStr::new(ending)) {
+                names.extend(path.file_stem().and_then(OsStr::to_str).map(str::to_owned));
+            }
+        }
+        Ok(names)
     }
 
     /// Removes what a killed process of ours left unfinished, and prepares for the first pack. Only for the holder
-    /// of the service lock.
-    pub(crate) fn clean_up(&self) -> Result<(), StoreError> {
+    /// of the service lock. While the write that was under way `is_unmended`, its `.keep` file stays.
+    pub(crate) fn clean_up(&self, is_unmended: bool) -> Result<(), StoreError> {
         self.keep_files.prepare()?;
         fs::remove_dir_all(&self.scratch).at_if_there("remove", &self.scratch)?;
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
         let drafts =
             entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
         drafts.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))?;
-        for name in self.marked() {
-            if !self.is_whole(&name) {
+        for name in self.marked()? {
+            if !self.is_whole(&name)? {
                 remove_if_there(&self.file(&name, "idx"))?;
                 remove_if_there(&self.file(&name, "pack"))?;
+            } else if is_unmended {
+                continue;
             }
             self.keep_files.remove(&name);
         }
         self.remove_obsolete()?;
-        let mut indexed = self.names_with("idx");
-        indexed.retain(|name| is_ours(name) && !self.file(name, "pack").exists());
-        indexed.iter().try_for_each(|name| remove_if_there(&self.file(name, "idx")))
+        for name in self.names_with("idx")?.into_iter().filter(|name| is_ours(name)) {
+            if !self.has(&name, "pack")? {
+                remove_if_there(&self.file(&name, "idx"))?;
+            }
+        }
+        Ok(())
     }
 
-    pub(crate) fn is_whole(&self, name: &str) -> bool {
-        ["pack", "idx"].iter().all(|ending| self.file(name, ending).exists())
+    pub(super) fn has(&self, name: &str, ending: &str) -> Result<bool, StoreError> {
+        let path = self.file(name, ending);
+        path.try_exists().at("look at", &path)
+    }
+
+    pub(crate) fn is_whole(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(self.has(name, "pack")? && self.has(name, "idx")?)
     }
 
     /// Returns the objects of each whole pack that has a `.keep` file of ours.
     pub(crate) fn kept_objects(&self) -> Result<Vec<Vec<Oid>>, StoreError> {
         let mut packs = Vec::new();
-        for name in self.marked().filter(|name| self.is_whole(name)) {
+        for name in self.marked()? {
+            if !self.is_whole(&name)? {
+                continue;
+            }
             let path = self.file(&name, "pack");
             match odb::pack::Pack::open(&path) {
                 Ok(mut pack) => packs.push(pack.take_places().into_iter().map(|(oid, _)| oid).collect()),

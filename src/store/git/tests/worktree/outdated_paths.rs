@@ -176,6 +176,39 @@ fn what_a_kill_has_left_behind_is_told_and_edits_are_not() {
 }
 
 #[test]
+fn what_could_be_neither_updated_nor_noted_is_no_edit_after_a_kill() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    let mut is_moved = false;
+    let fault = repo.on_step(move |step, _| {
+        is_moved |= step == Failpoint::UpdateWorkTree;
+        match step {
+            Failpoint::Open(name) if is_moved && name == "a.yaml" => Err(Errno::IO.into()),
+            Failpoint::Flush if is_moved => Err(Errno::NOSPC.into()),
+            _ => Ok(()),
+        }
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.saved("a.yaml"), "a1\n");
+    drop(journal);
+    // A start that can't make it good either, and is killed.
+    let mut journal = repo.open();
+    assert!(journal.catch_up().is_err());
+    drop(journal);
+    drop(fault);
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
+    append(&mut journal, &[set("b.yaml", "b1\n")]);
+    drop(journal);
+    drop(repo.open());
+    let keep = |name: &PathBuf| name.extension().is_some_and(|ending| ending == "keep");
+    let files = fs::read_dir(repo.pack_folder()).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(files.filter(keep).count(), 0, "the next start removes the mark");
+}
+
+#[test]
 fn a_pack_that_is_away_for_one_start_makes_no_edit_of_what_a_kill_has_left_behind() {
     // The index of the pack stays or goes with it, or a folder is in the pack's place, which opens and can't be read.
     for (endings, has_folder) in [(&["pack", "idx"][..], false), (&["pack"], false), (&["pack"], true)] {

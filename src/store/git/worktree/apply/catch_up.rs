@@ -60,7 +60,10 @@ impl Checkout {
             return Err(StoreError::Locked { path: index_lock });
         }
         match self.lock_index(wait)? {
-            Some(lock) => self.catch_up_under(reader, lock),
+            Some(lock) => {
+                let done = self.catch_up_under(reader, &lock);
+                self.release(lock, done)
+            }
             None => Ok(()),
         }
     }
@@ -82,12 +85,12 @@ impl Checkout {
         let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
         let changes = changes_between(reader, from, Some(to))?;
         let others = others_between(reader, from, Some(to))?;
-        self.update_found(reader, lock, [&changes, &others], UpdateReason::BranchMoved)?;
+        self.update_found(reader, &lock, [&changes, &others], UpdateReason::BranchMoved)?;
         self.checkpoint.write(Some(to))
     }
 
     /// [`catch_up`](Self::catch_up) for a caller with the index lock, while the work tree shows the branch.
-    pub(crate) fn catch_up_under(&mut self, reader: &mut Reader, lock: HeldLock) -> Result<(), StoreError> {
+    pub(crate) fn catch_up_under(&mut self, reader: &mut Reader, lock: &HeldLock) -> Result<(), StoreError> {
         let head = self.branch.tip()?;
         let known = self.known(head);
         if !self.is_done(known, head) {
@@ -102,6 +105,15 @@ impl Checkout {
         self.checkpoint.write(head)?;
         self.is_index_ahead = false;
         Ok(())
+    }
+
+    /// Releases the index lock, unless a write that was interrupted or failed is still not mended: then the lock tells
+    /// of it, after a kill too.
+    pub(crate) fn release(&self, lock: HeldLock, done: Result<(), StoreError>) -> Result<(), StoreError> {
+        if done.is_err() && self.is_ahead() {
+            lock.leave();
+        }
+        done
     }
 
     /// Returns what is known of the work tree. Without a checkpoint that is the head, possibly before a restart of the

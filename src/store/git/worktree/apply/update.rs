@@ -74,13 +74,14 @@ impl Checkout {
 
     /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is the index
     /// that was put in place before. Failures are only logged, because the commits are made;
-    /// [`catch_up`](Self::catch_up) repairs them.
+    /// [`catch_up`](Self::catch_up) repairs them. Until then the lock is left, so that a kill makes no edits of them.
     pub(crate) fn update(&mut self, lock: HeldLock, next: GitIndex, changes: &PathChanges, new: Revision) {
-        let applied = self.apply(lock, Some(next), changes, UpdateReason::OwnWrite);
+        let applied = self.apply(&lock, Some(next), changes, UpdateReason::OwnWrite);
         let noted = applied.and_then(|()| self.checkpoint.write(Some(new)));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
             tracing::warn!(%error, cause = error.cause(), "committed, but the work tree is not up to date yet");
+            lock.leave();
         }
         self.recent.note(changes, new);
     }
@@ -97,11 +98,11 @@ impl Checkout {
         Ok(index)
     }
 
-    /// Updates files and index after the branch has moved, and releases the lock.
+    /// Updates files and index after the branch has moved.
     pub(crate) fn update_found(
         &mut self,
         reader: &mut Reader,
-        lock: HeldLock,
+        lock: &HeldLock,
         [changes, others]: [&PathChanges; 2],
         reason: UpdateReason,
     ) -> Result<(), StoreError> {
@@ -146,10 +147,10 @@ impl Checkout {
         Ok(())
     }
 
-    /// Updates files, then the index if it can be edited, and releases its lock.
+    /// Updates files, then the index if it can be edited.
     fn apply(
         &mut self,
-        lock: HeldLock,
+        lock: &HeldLock,
         mut index: Option<GitIndex>,
         changes: &PathChanges,
         reason: UpdateReason,

@@ -26,8 +26,12 @@ impl Checkout {
     pub(crate) fn recover_write(&mut self, reader: &mut Reader, kept: &[Vec<Oid>]) -> Result<(), StoreError> {
         let lock = self.take_over_index(reader, kept)?;
         // Before files are made, because a draft may be what a person saved last.
-        staging::remove_left(&self.layout, &mut reader.objects)?;
-        file::remove_left(&self.layout.work_tree_state())?;
+        let swept = staging::remove_left(&self.layout, &mut reader.objects)
+            .and_then(|()| file::remove_left(&self.layout.work_tree_state()));
+        if swept.is_err() {
+            lock.into_iter().for_each(HeldLock::leave);
+            return swept;
+        }
         if let Err(error) = self.put_in_order(reader, lock) {
             tracing::warn!(%error, cause = error.cause(), "the work tree is not up to date yet after a kill");
         }
@@ -59,6 +63,9 @@ impl Checkout {
         reader: &mut Reader,
         kept: &[Vec<Oid>],
     ) -> Result<Option<HeldLock>, StoreError> {
+        if self.layout.work_tree.is_none() {
+            return Ok(None);
+        }
         let state = self.layout.work_tree_state();
         self.find_under_way(reader, kept, lock::is_own_lock(&state, &self.index.path))?;
         if self.is_ahead() && self.is_shown() {
@@ -68,18 +75,21 @@ impl Checkout {
         HeldLock::take_over(&state, &self.index.path)
     }
 
-    const fn is_ahead(&self) -> bool {
+    /// Returns whether files or index may be those of a write that was interrupted or failed.
+    pub(crate) const fn is_ahead(&self) -> bool {
         self.is_index_ahead || !self.interrupted_commits.is_empty()
     }
 
     fn put_in_order(&mut self, reader: &mut Reader, lock: Option<HeldLock>) -> Result<(), StoreError> {
+        let Some(lock) = lock.filter(|_| self.is_ahead()) else { return Ok(()) };
         let none = PathChanges::new();
-        match lock.filter(|_| self.is_ahead()) {
-            Some(lock) if self.is_shown() => self.catch_up_under(reader, lock),
+        let done = if self.is_shown() {
+            self.catch_up_under(reader, &lock)
+        } else {
             // HEAD has moved to another branch meanwhile; only the entries are reverted.
-            Some(lock) => self.update_found(reader, lock, [&none, &none], UpdateReason::BranchMoved),
-            None => Ok(()),
-        }
+            self.update_found(reader, &lock, [&none, &none], UpdateReason::BranchMoved)
+        };
+        self.release(lock, done)
     }
 
     /// Finds the newest commits that were under way, and whether the branch has reached them. A kill also leaves the

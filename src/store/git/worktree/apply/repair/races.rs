@@ -127,7 +127,7 @@ impl Checkout {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        self.index.commit(lock, &index)
+        self.index.commit(&lock, &index)
     }
 
     /// Remembers what a service with this committer's address wrote right before the index was last written: it may
@@ -316,7 +316,7 @@ impl Checkout {
             let path = self.layout.path_in_repository(name);
             apply_one(replacer.as_ref(), Some(&mut index), [name, &path], back, UpdateReason::BranchMoved)?;
         }
-        self.index.commit(lock, &index)
+        self.index.commit(&lock, &index)
     }
 
     /// Returns the commit that is checked out instead of the served branch.
