@@ -138,7 +138,14 @@ impl DeliveryTask {
         let position = match (self.noted().await?, &self.receiver.since) {
             (Some(noted), _) if noted == BEGINNING => None,
             (Some(noted), _) => {
-                Some(noted.parse().map_err(|_| format!("{noted:?} is recorded, which is not a position"))?)
+                let not_one = |_| {
+                    let name = self.note_name();
+                    format!(
+                        "collectory/{name} holds {noted:?}, which is no position; once it is removed, delivery starts at \
+                         `since`, or with what comes then"
+                    )
+                };
+                Some(noted.parse().map_err(not_one)?)
             }
             (None, Some(since)) => {
                 let since = since.clone();

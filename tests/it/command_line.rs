@@ -503,7 +503,7 @@ fn the_repository_is_settings_unless_named() {
 #[test]
 fn a_service_listens_on_a_socket_for_its_owner_and_group() {
     use std::os::unix::fs::PermissionsExt as _;
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -519,6 +519,11 @@ fn a_service_listens_on_a_socket_for_its_owner_and_group() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     service.stop();
     assert!(!path.exists(), "nothing is left");
+    let service = Process::spawn(&mut command);
+    std::fs::remove_file(&path).unwrap();
+    let _other = UnixListener::bind(&path).unwrap();
+    service.stop();
+    assert!(path.exists(), "the socket of another service stays");
 }
 
 #[test]

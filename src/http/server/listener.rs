@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use socket2::SockRef;
@@ -75,15 +75,33 @@ pub(crate) enum Accepted {
     Unix(UnixStream),
 }
 
-/// The file of a Unix socket. It is removed with the listener.
+/// The file of a Unix socket. It is removed with the listener, unless somebody has put another one in its place.
 #[derive(Debug)]
-pub(crate) struct SocketFile(PathBuf);
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Its device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn at(path: PathBuf) -> io::Result<Self> {
+        let identity = identity(&path)?;
+        Ok(Self { path, identity })
+    }
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The file may be gone already. If removing it fails, the next start replaces it.
-        let _gone = std::fs::remove_file(&self.0);
+        if identity(&self.path).is_ok_and(|there| there == self.identity) {
+            // If removing it fails, the next start replaces it.
+            let _gone = std::fs::remove_file(&self.path);
+        }
     }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let there = std::fs::symlink_metadata(path)?;
+    Ok((there.dev(), there.ino()))
 }
 
 impl Listener {
@@ -121,7 +139,7 @@ impl Listener {
     pub(crate) fn bound(&self) -> io::Result<Bound> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(Bound::Tcp),
-            Self::Unix(_, SocketFile(path)) => Ok(Bound::Unix(path.clone())),
+            Self::Unix(_, SocketFile { path, .. }) => Ok(Bound::Unix(path.clone())),
             Self::PassedOn(listener) => {
                 let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
                 Ok(Bound::Unix(path.unwrap_or_default()))
@@ -164,8 +182,9 @@ async fn socket(path: &Path) -> io::Result<Listener> {
     name.push(format!(".{}", std::process::id()));
     let made = path.with_file_name(name);
     let listener = UnixListener::bind(&made)?;
-    let socket = SocketFile(made);
-    std::fs::set_permissions(&socket.0, std::fs::Permissions::from_mode(SOCKET_MODE))?;
-    std::fs::rename(&socket.0, path)?;
-    Ok(Listener::Unix(listener, SocketFile(path.to_owned())))
+    let mut socket = SocketFile::at(made)?;
+    std::fs::set_permissions(&socket.path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
+    std::fs::rename(&socket.path, path)?;
+    path.clone_into(&mut socket.path);
+    Ok(Listener::Unix(listener, socket))
 }
