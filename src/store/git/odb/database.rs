@@ -148,14 +148,21 @@ impl KnownFolders {
     }
 
     fn scan_packs(&mut self, folder: &Path, before: &[KnownPack]) -> Vec<KnownPack> {
+        let (known, is_complete) = self.list_packs(folder, before);
+        // Git may have replaced the pack by another one since the folder was listed; or else it is lost.
+        if is_complete { known } else { self.list_packs(folder, before).0 }
+    }
+
+    /// Returns the packs, and whether each index had its pack.
+    fn list_packs(&mut self, folder: &Path, before: &[KnownPack]) -> (Vec<KnownPack>, bool) {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(source) => {
                 self.miss_unless_absent("open the folder", folder, source);
-                return Vec::new();
+                return (Vec::new(), true);
             }
         };
-        let mut known = Vec::new();
+        let (mut known, mut is_complete) = (Vec::new(), true);
         for entry in entries {
             let path = match entry {
                 Ok(entry) => entry.path(),
@@ -167,11 +174,12 @@ impl KnownFolders {
             if path.extension().is_some_and(|extension| extension == "idx") {
                 match KnownPack::open(&path.with_extension("pack"), before) {
                     Ok(pack) => known.push(pack),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => is_complete = false,
                     Err(source) => self.miss("open", &path.with_extension("pack"), source),
                 }
             }
         }
-        known
+        (known, is_complete)
     }
 
     fn miss_unless_absent(&mut self, action: &'static str, path: &Path, source: io::Error) {

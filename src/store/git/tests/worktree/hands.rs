@@ -672,6 +672,23 @@ fn a_lagging_file_that_a_person_has_saved_is_not_said_to_be_up_to_date() {
 }
 
 #[test]
+fn a_lost_pack_of_an_old_commit_keeps_no_work_tree_from_being_served() {
+    for endings in [&["pack"][..], &["idx", "pack"]] {
+        let repo = Repo::new();
+        let mut journal = repo.open();
+        append(&mut journal, &[set("a.yaml", "a1\n")]);
+        let pack = repo.packs().pop().unwrap();
+        append(&mut journal, &[set("a.yaml", "a2\n")]);
+        append(&mut journal, &[set("a.yaml", "a3\n")]);
+        drop(journal);
+        endings.iter().for_each(|ending| fs::remove_file(pack.with_extension(ending)).unwrap());
+        let mut journal = repo.open();
+        append(&mut journal, &[set("a.yaml", "a4\n")]);
+        assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a4\n", ""));
+    }
+}
+
+#[test]
 fn an_index_that_is_gone_is_made_anew_and_removes_no_file() {
     let repo = Repo::new();
     let mut journal = repo.open();
