@@ -41,6 +41,7 @@ use crate::domain::REASON_BYTES_MAX;
 use crate::format::turns_text;
 use crate::store::StoreError;
 use crate::store::remote::without_userinfo;
+use crate::telemetry;
 
 /// Collection settings in a git repository, over JSON:API
 #[derive(Debug, Parser)]
@@ -244,20 +245,20 @@ fn print_and_exit(error: &clap::Error) -> ! {
 #[must_use]
 pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
     let (text, code) = match outcome {
-        Ok(Done::Well) => return ExitCode::SUCCESS,
-        Ok(Done::FoundProblems) => return ExitCode::from(1),
-        Err(Failure::Usage(sentence)) => (sentence, 2),
-        Err(Failure::Failed(error)) => (format!("{error:#}"), 1),
+        Ok(Done::Well) => (None, 0),
+        Ok(Done::FoundProblems) => (None, 1),
+        Err(Failure::Usage(sentence)) => (Some(sentence), 2),
+        Err(Failure::Failed(error)) => (Some(format!("{error:#}")), 1),
     };
-    note(&text);
+    text.iter().for_each(|text| note(text));
+    telemetry::finish();
     ExitCode::from(code)
 }
 
 /// Prints a message for the person at the terminal.
 fn note(text: &str) {
     let lines: Vec<String> = without_userinfo(text).split('\n').map(plain).collect();
-    // If standard error is closed, the message is not wanted.
-    let _closed = writeln!(io::stderr(), "collectory: {}", lines.join("\n"));
+    telemetry::print(&format!("collectory: {}\n", lines.join("\n")));
 }
 
 /// Parses the reason for a change, up to the length that a request may have.

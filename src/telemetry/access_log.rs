@@ -1,28 +1,15 @@
 //! The access log: one line per request, on standard error among the other lines.
 //!
-//! Requests are answered faster than single lines can be written, so lines are buffered briefly and written together
-//! by a separate thread. Buffered lines are lost if the process is killed, but not at an orderly shutdown.
-//!
 //! A line contains no secret: no query, no headers except those named here, and nothing that would end the line.
 
-use std::io::{self, Write as _};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Timelike as _, Utc};
 
 use crate::telemetry::LogFormat;
-use crate::telemetry::progress::LogLines;
-
-/// How long lines are buffered.
-const GATHER: Duration = Duration::from_millis(100);
-
-/// The buffer size at which lines are written at once.
-const BYTES_MAX: usize = 256 * 1024;
-
-/// The maximum size of the buffer while nothing can be written; further lines are dropped and counted.
-const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+use crate::telemetry::log_writer::LOG;
 
 /// The log target of the lines.
 pub(crate) const TARGET: &str = "collectory::access";
@@ -55,26 +42,13 @@ pub struct AccessLogEntry<'a> {
 /// The access log; dropping it writes the buffered lines.
 #[derive(Debug)]
 pub struct AccessLog {
-    shared: Arc<Shared>,
-    writer: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Shared {
     format: LogFormat,
-    lines: Mutex<Lines>,
-    news: Condvar,
+    second: Mutex<Second>,
 }
 
+/// The current second since 1970 and its text, because few lines begin a new second.
 #[derive(Debug, Default)]
-struct Lines {
-    bytes: Vec<u8>,
-    /// The current second since 1970 and its text, because few lines begin a new second.
-    second: (i64, String),
-    /// The number of dropped lines.
-    lost: usize,
-    is_over: bool,
-}
+struct Second(i64, String);
 
 impl AccessLog {
     /// Starts the writing thread.
@@ -83,87 +57,40 @@ impl AccessLog {
     ///
     /// Fails when the thread can't be started.
     pub fn start(format: LogFormat) -> io::Result<Self> {
-        let shared = Arc::new(Shared { format, lines: Mutex::default(), news: Condvar::new() });
-        let gathered = Arc::clone(&shared);
-        let writer = thread::Builder::new().name("access-log".into()).spawn(move || gathered.write())?;
-        Ok(Self { shared, writer: Some(writer) })
+        LOG.start()?;
+        Ok(Self { format, second: Mutex::default() })
     }
 
     /// Adds a line.
     pub fn note(&self, answered: &AccessLogEntry<'_>) {
-        let mut lines = self.shared.lines();
-        if lines.bytes.len() >= KEPT_BYTES_MAX {
-            lines.lost += 1;
-            return;
-        }
-        let was_empty = lines.bytes.is_empty();
-        lines.add(answered, self.shared.format);
-        if was_empty || lines.bytes.len() >= BYTES_MAX {
-            self.shared.news.notify_one();
-        }
+        let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
+        LOG.add(|out| add_line(out, &mut second, answered, self.format));
     }
 }
 
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        self.shared.lines().is_over = true;
-        self.shared.news.notify_one();
-        self.writer.take().into_iter().for_each(|writer| drop(writer.join()));
+        LOG.finish();
     }
 }
 
-impl Shared {
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+fn add_line(out: &mut Vec<u8>, second: &mut Second, answered: &AccessLogEntry<'_>, format: LogFormat) {
+    let now = answered.at.timestamp();
+    if second.0 != now || second.1.is_empty() {
+        *second = Second(now, answered.at.format("%Y-%m-%dT%H:%M:%S.").to_string());
     }
-
-    fn write(&self) {
-        let mut written = Vec::new();
-        loop {
-            let is_idle = |lines: &mut Lines| lines.bytes.is_empty() && !lines.is_over;
-            let lines = self.news.wait_while(self.lines(), is_idle).unwrap_or_else(PoisonError::into_inner);
-            let gathers = |lines: &mut Lines| !lines.is_over && lines.bytes.len() < BYTES_MAX;
-            let waited = self.news.wait_timeout_while(lines, GATHER, gathers);
-            let mut lines = waited.unwrap_or_else(PoisonError::into_inner).0;
-            std::mem::swap(&mut written, &mut lines.bytes);
-            let (is_over, lost) = (lines.is_over, std::mem::take(&mut lines.lost));
-            drop(lines);
-            // As with every other line, a missing reader must cause no failure.
-            drop(LogLines.write_all(&written));
-            written.clear();
-            if lost > 0 {
-                tracing::warn!(
-                    lost,
-                    "lines of the access log were lost, standard error took none for too long"
-                );
-            }
-            if is_over {
-                return;
-            }
-        }
+    let micros = answered.at.nanosecond() / 1_000 % 1_000_000;
+    if format == LogFormat::Json {
+        out.extend_from_slice(b"{\"timestamp\":\"");
     }
-}
-
-impl Lines {
-    fn add(&mut self, answered: &AccessLogEntry<'_>, format: LogFormat) {
-        let second = answered.at.timestamp();
-        if self.second.0 != second || self.second.1.is_empty() {
-            self.second = (second, answered.at.format("%Y-%m-%dT%H:%M:%S.").to_string());
-        }
-        let micros = answered.at.nanosecond() / 1_000 % 1_000_000;
-        let out = &mut self.bytes;
-        if format == LogFormat::Json {
-            out.extend_from_slice(b"{\"timestamp\":\"");
-        }
-        out.extend_from_slice(self.second.1.as_bytes());
-        push_number(out, u64::from(micros), 6);
-        out.push(b'Z');
-        match format {
-            LogFormat::Text => text(out, answered),
-            LogFormat::Json => json(out, answered),
-        }
-        out.push(b'\n');
+    out.extend_from_slice(second.1.as_bytes());
+    push_number(out, u64::from(micros), 6);
+    out.push(b'Z');
+    match format {
+        LogFormat::Text => text(out, answered),
+        LogFormat::Json => json(out, answered),
     }
+    out.push(b'\n');
 }
 
 fn text(out: &mut Vec<u8>, answered: &AccessLogEntry<'_>) {
@@ -264,7 +191,7 @@ mod tests {
     use super::*;
 
     fn line(format: LogFormat, actor: &str) -> String {
-        let mut lines = Lines::default();
+        let mut line = Vec::new();
         let answered = AccessLogEntry {
             at: DateTime::from_timestamp(1_772_357_400, 42_000).unwrap(),
             method: "GET",
@@ -277,8 +204,8 @@ mod tests {
             revision: Some(b"9fceb02d"),
             traceparent: None,
         };
-        lines.add(&answered, format);
-        String::from_utf8(lines.bytes).unwrap()
+        add_line(&mut line, &mut Second::default(), &answered, format);
+        String::from_utf8(line).unwrap()
     }
 
     #[test]

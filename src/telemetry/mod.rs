@@ -5,6 +5,7 @@
 
 mod access_log;
 mod limit_counters;
+mod log_writer;
 pub mod metrics;
 mod progress;
 
@@ -17,6 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 pub use crate::telemetry::access_log::{AccessLog, AccessLogEntry};
 pub use crate::telemetry::limit_counters::{Limit, LimitCounters};
+use crate::telemetry::log_writer::{LOG, LogLines};
 pub use crate::telemetry::progress::Progress;
 
 /// The logging flags.
@@ -76,17 +78,20 @@ pub enum LogError {
     /// This process already logs.
     #[error("cannot start logging a second time")]
     Started,
+    /// The thread that writes the log can't be started.
+    #[error("cannot start the thread that writes the log")]
+    Thread(#[source] io::Error),
 }
 
 /// Starts logging for the whole process.
 ///
 /// # Errors
 ///
-/// Fails for an invalid filter, and when logging was already started.
+/// Fails for an invalid filter, when logging was already started, and when its thread can't be started.
 pub fn start(config: &LogConfig) -> Result<(), LogError> {
     let filter = filter(&config.log_filter)?;
-    let builder =
-        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(|| progress::LogLines);
+    LOG.start().map_err(LogError::Thread)?;
+    let builder = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(|| LogLines);
     let for_people = config.log_format == LogFormat::Text && io::stderr().is_terminal();
     progress::draw_bars(for_people);
     match config.log_format {
@@ -99,6 +104,16 @@ pub fn start(config: &LogConfig) -> Result<(), LogError> {
         }
     }
     .map_err(|_| LogError::Started)
+}
+
+/// Writes a message to standard error, among the lines of the log.
+pub(crate) fn print(message: &str) {
+    LOG.write_now(message.as_bytes());
+}
+
+/// Waits until the log is written, but not for long: standard error may take nothing.
+pub(crate) fn finish() {
+    LOG.finish();
 }
 
 /// Starts the access log if it is enabled and the log's filter allows it.

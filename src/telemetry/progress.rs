@@ -7,7 +7,7 @@
 //! Short work shows nothing. The bar is on the terminal's last line; a log line replaces it, and the next bar comes
 //! below.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -89,22 +89,11 @@ fn clear_bar() {
     }
 }
 
-/// Standard error for log lines; it removes a visible bar first.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogLines;
-
-impl Write for LogLines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        clear_bar();
-        // Ignore the failure, for instance when the reader has closed the pipe: otherwise the subscriber would
-        // complain on standard error itself, and panic.
-        drop(io::stderr().write_all(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
-    }
+/// Writes log lines to standard error, in place of a visible bar.
+pub(crate) fn write_lines(lines: &[u8]) {
+    clear_bar();
+    // A failure is ignored, for instance when the reader has closed the pipe: nobody could be told.
+    drop(io::stderr().write_all(lines));
 }
 
 /// Renders the bar without a line ending. It is never full, because it is removed when the work is done.

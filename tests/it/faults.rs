@@ -449,6 +449,21 @@ async fn a_file_that_may_not_grow_fails_the_write_and_not_the_service() {
 }
 
 #[tokio::test]
+async fn whoever_does_not_read_the_log_holds_up_neither_writes_nor_the_end() {
+    let mut server = TestServer::setup("small").stuck_log().start().await;
+    let broken = server.repo().path().join("collections/broken.yaml");
+    fs::write(&broken, "name: [\n").unwrap();
+    eventually("the broken file is told", async || {
+        let problems = server.get("/problems").await.is(200).json();
+        problems["data"].as_array().is_some_and(|all| !all.is_empty()).then_some(())
+    })
+    .await;
+    server.patch("posts", json!({"name": "Written all the same"})).await.is(200);
+    fs::remove_file(broken).unwrap();
+    server.stop();
+}
+
+#[tokio::test]
 async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
     let server = TestServer::setup("small").flag(&["--body-bytes-max", "100000"]).start().await;
     let large = document("large", json!({"name": "x".repeat(200_000)}));

@@ -97,6 +97,13 @@ impl Setup {
         self.through(&["sh", "-c", "ulimit -f \"$0\" && exec \"$@\"", &count.to_string()])
     }
 
+    /// Lets nobody read the log: standard error is a pipe that is full.
+    pub(crate) fn stuck_log(self) -> Self {
+        let script = "f=$(mktemp -u) && mkfifo \"$f\" && exec 3<>\"$f\" && rm \"$f\" \
+                      && head -c 65536 /dev/zero >&3 && exec \"$@\" 2>&3";
+        self.through(&["sh", "-c", script, "sh"])
+    }
+
     /// Takes root's privileges from the service if root runs the tests (capabilities(7)).
     pub(crate) fn without_capabilities(self) -> Self {
         let is_root = rustix::process::geteuid().is_root();
