@@ -7,13 +7,15 @@
 //! `index.lock` is held until the files are too. The entries are written only when the pack with the objects they
 //! name is in place, because `git diff --cached` reads those.
 //!
-//! If the branch does not move, the old index is restored. After a kill or a power cut it is lost; then
-//! `worktree::apply::catch_up`, which finds the commit that was in progress, reverts the entries.
+//! If the branch does not move, the old index is restored. After a kill or a power cut it is lost, and it may be
+//! impossible (no more files may be opened); then the lock and the keep file are left, and
+//! `worktree::apply::repair::interrupted`, which finds the commit that was in progress, reverts the entries.
 
 use std::mem;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
+use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::index::file::IndexFile;
 use crate::store::git::index::git_index::GitIndex;
 
@@ -25,27 +27,33 @@ pub(crate) struct Rollback<'a, G> {
     index: &'a IndexFile,
     /// The bytes of the old index; `None` if there was none.
     before: Option<&'a [u8]>,
-    guard: Option<G>,
-    is_kept: bool,
+    /// The lock of the index and the guard of the write, until they are taken.
+    held: Option<(HeldLock, G)>,
 }
 
 impl<'a, G> Rollback<'a, G> {
-    /// Replaces the index that `next` was read from by `next`; the caller holds its lock. The guard of the write is
-    /// dropped once the index is no longer ahead of the branch.
+    /// Replaces the index that `next` was read from by `next`. The guard of the write is dropped, and the lock released,
+    /// once the index is no longer ahead of the branch.
     pub(crate) fn put(
         index: &'a IndexFile,
         next: &'a GitIndex,
-        guard: Option<G>,
+        lock: HeldLock,
+        guard: G,
     ) -> Result<Self, StoreError> {
+        lock.check()?;
         drop(index.replace(&next.encode())?);
-        Ok(Self { index, before: next.before(), guard, is_kept: false })
+        Ok(Self { index, before: next.before(), held: Some((lock, guard)) })
     }
 
     /// Keeps the new index, because the branch has moved. The caller drops the returned guard when the files are
     /// updated too, so that a kill before that is noticed.
-    pub(crate) fn keep(mut self) -> Option<G> {
-        self.is_kept = true;
-        self.guard.take()
+    pub(crate) fn keep(mut self) -> (HeldLock, G) {
+        self.held.take().expect("taken once")
+    }
+
+    /// Leaves everything as a kill would, for the repair to find out what is to be done.
+    pub(crate) fn leave(mut self) {
+        leave(self.held.take());
     }
 
     fn put_back(&self) -> Result<(), StoreError> {
@@ -58,20 +66,29 @@ impl<'a, G> Rollback<'a, G> {
 
 impl<G> Drop for Rollback<'_, G> {
     fn drop(&mut self) {
-        if !self.is_kept
+        if self.held.is_some()
             && let Err(error) = self.put_back()
         {
             tracing::warn!(%error, "the index could not be put back; the next write or start does it");
-            self.guard.take().into_iter().for_each(mem::forget);
+            leave(self.held.take());
         }
+    }
+}
+
+fn leave<G>(held: Option<(HeldLock, G)>) {
+    if let Some((lock, guard)) = held {
+        lock.leave();
+        mem::forget(guard);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use super::*;
+    use crate::store::git::disk::lock::lock_file_path;
     use crate::store::git::object::tree::Pointer;
 
     #[test]
@@ -86,15 +103,16 @@ mod tests {
         next.put("a", Some(Pointer { mode: 0o100_644, oid: [7; 20] }), [0; 10]);
         let new = next.encode();
         for (is_kept, expected) in [(false, &old), (true, &new)] {
-            let ahead = Rollback::put(&index, &next, Some(())).unwrap();
+            let lock = index.lock(Duration::ZERO).unwrap();
+            let ahead = Rollback::put(&index, &next, lock, ()).unwrap();
             assert_eq!(fs::read(&index.path).unwrap(), new);
             if is_kept {
-                assert_eq!(ahead.keep(), Some(()));
+                let (_lock, ()) = ahead.keep();
             } else {
                 drop(ahead);
             }
             assert_eq!(&fs::read(&index.path).unwrap(), expected);
-            assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
+            assert!(!lock_file_path(&index.path).exists());
         }
     }
 }

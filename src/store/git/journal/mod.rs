@@ -230,9 +230,10 @@ impl Journal for GitJournal {
         let (mut keep_file, mut rollback) = (None, None);
         let index = &self.checkout.index;
         let published = self.writer.publish(expected, &group, drafts, |made| {
-            keep_file = Some(made);
-            lock.as_ref().map_or(Ok(()), HeldLock::check)?;
-            rollback = next.as_ref().map(|next| Rollback::put(index, next, keep_file.take())).transpose()?;
+            match lock.zip(next.as_ref()) {
+                Some((lock, next)) => rollback = Some(Rollback::put(index, next, lock, made)?),
+                None => keep_file = Some(made),
+            }
             Ok(())
         });
         if published.is_err() && !self.writer.has_moved_to(&group) {
@@ -241,8 +242,17 @@ impl Journal for GitJournal {
         self.reader.recent_commits.remember(mem::take(&mut group.steps));
         stop_at(Failpoint::UpdateWorkTree, &self.layout.git_dir)?;
         // If HEAD has moved to another branch, the old index is restored before its lock is released.
-        let kept = rollback.filter(|_| self.checkout.is_shown()).map(Rollback::keep);
-        if let (Some(lock), Some(next), Some(keep_file)) = (lock, next, kept) {
+        let kept = match rollback.map(|rollback| (rollback, self.checkout.is_shown())) {
+            Some((rollback, Ok(true))) => Some(rollback.keep()),
+            Some((rollback, Err(error))) => {
+                tracing::warn!(%error, "committed, but it is not known yet which branch the work tree shows");
+                self.checkout.is_index_ahead = true;
+                rollback.leave();
+                None
+            }
+            Some((_, Ok(false))) | None => None,
+        };
+        if let (Some((lock, keep_file)), Some(next)) = (kept, next) {
             self.checkout.update(lock, next, &group.changes, group.tip());
             if self.checkout.is_ahead() {
                 // After a kill it tells the next start what was under way, which removes it then.

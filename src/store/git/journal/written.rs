@@ -76,7 +76,7 @@ impl GitJournal {
             paths.extend([git_dir.clone(), layout.work_tree_state()]);
             paths.extend(Some(reflog(git_dir, "HEAD")).filter(is_logged));
         }
-        if self.checkout.is_shown() {
+        if matches!(self.checkout.is_shown(), Ok(true)) {
             paths.push(self.checkout.checkpoint.path());
             paths.extend(self.checkout.written_folder());
         }

@@ -209,6 +209,50 @@ fn what_could_be_neither_updated_nor_noted_is_no_edit_after_a_kill() {
 }
 
 #[test]
+fn a_write_during_which_nobody_can_tell_what_is_checked_out_is_no_edit_later() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    let [head, away, draft] =
+        ["HEAD", "away", "collectory/index-next"].map(|name| repo.path().join(".git").join(name));
+    let [there, aside, obstacle] = [head.clone(), away.clone(), draft.clone()];
+    let fault = repo.on_step(move |step, _| {
+        if step == Failpoint::UpdateWorkTree {
+            // A folder can't be read, and the index can't be put back.
+            fs::rename(&there, &aside)?;
+            fs::create_dir(&there)?;
+            fs::create_dir(&obstacle)?;
+        }
+        Ok(())
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    drop(fault);
+    fs::remove_dir(&draft).unwrap();
+    fs::remove_dir(&head).unwrap();
+    fs::rename(&away, &head).unwrap();
+    append(&mut journal, &[set("b.yaml", "b1\n")]);
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
+}
+
+#[test]
+fn a_failed_write_whose_index_could_not_be_put_back_is_not_left_staged() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    let draft = repo.path().join(".git/collectory/index-next");
+    let obstacle = draft.clone();
+    let fault = repo.on_step(move |step, _| match step {
+        Failpoint::MoveBranch => fs::create_dir(&obstacle).and(Err(Errno::MFILE.into())),
+        _ => Ok(()),
+    });
+    assert!(try_append(&mut journal, &[set("a.yaml", "a2\n")]).is_err());
+    drop(fault);
+    fs::remove_dir(&draft).unwrap();
+    append(&mut journal, &[set("b.yaml", "b1\n")]);
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a1\n", ""));
+}
+
+#[test]
 fn a_pack_that_is_away_for_one_start_makes_no_edit_of_what_a_kill_has_left_behind() {
     // The index of the pack stays or goes with it, or a folder is in the pack's place, which opens and can't be read.
     for (endings, has_folder) in [(&["pack", "idx"][..], false), (&["pack"], false), (&["pack"], true)] {

@@ -62,20 +62,19 @@ impl Checkout {
         })
     }
 
-    /// Returns whether the work tree shows the served branch; `false` if that can't be determined.
-    pub(crate) fn is_shown(&self) -> bool {
-        status::unavailable_reason(&self.branch).is_ok_and(|away| away.is_none())
+    /// Returns whether the work tree shows the served branch.
+    pub(crate) fn is_shown(&self) -> Result<bool, StoreError> {
+        Ok(status::unavailable_reason(&self.branch)?.is_none())
     }
 
     /// Takes `index.lock` if the served branch is checked out, waiting up to `wait` for another process.
     pub(crate) fn lock_index(&self, wait: Duration) -> Result<Option<HeldLock>, StoreError> {
-        let shown = || status::unavailable_reason(&self.branch).map(|away| away.is_none());
-        if !shown()? {
+        if !self.is_shown()? {
             return Ok(None);
         }
         let lock = self.index.lock(wait)?;
         // The previous holder of the lock may have checked out another branch.
-        Ok(shown()?.then_some(lock))
+        Ok(self.is_shown()?.then_some(lock))
     }
 
     /// Compares the work tree with a head; see [`Journal::work_tree`](crate::store::Journal::work_tree).

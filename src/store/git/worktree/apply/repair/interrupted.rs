@@ -68,7 +68,7 @@ impl Checkout {
         }
         let state = self.layout.work_tree_state();
         self.find_under_way(reader, kept, lock::is_own_lock(&state, &self.index.path))?;
-        if self.is_ahead() && self.is_shown() {
+        if self.is_ahead() && self.is_shown()? {
             let head = self.branch.tip()?;
             self.changes_due(reader, self.known(head), head)?;
         }
@@ -83,12 +83,11 @@ impl Checkout {
     fn put_in_order(&mut self, reader: &mut Reader, lock: Option<HeldLock>) -> Result<(), StoreError> {
         let Some(lock) = lock.filter(|_| self.is_ahead()) else { return Ok(()) };
         let none = PathChanges::new();
-        let done = if self.is_shown() {
-            self.catch_up_under(reader, &lock)
-        } else {
+        let done = self.is_shown().and_then(|is_shown| match is_shown {
+            true => self.catch_up_under(reader, &lock),
             // HEAD has moved to another branch meanwhile; only the entries are reverted.
-            self.update_found(reader, &lock, [&none, &none], UpdateReason::BranchMoved)
-        };
+            false => self.update_found(reader, &lock, [&none, &none], UpdateReason::BranchMoved),
+        });
         self.release(lock, done)
     }
 

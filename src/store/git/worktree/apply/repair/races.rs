@@ -134,7 +134,7 @@ impl Checkout {
     /// have been killed before it could repair the index.
     pub(crate) fn load_recent(&mut self, reader: &mut Reader, email: &str) -> Result<(), StoreError> {
         let index = fs::metadata(&self.index.path).and_then(|index| index.modified());
-        let (Ok(written), Some(head), true) = (index, self.branch.tip()?, self.is_shown()) else {
+        let (Ok(written), Some(head), true) = (index, self.branch.tip()?, self.is_shown()?) else {
             return Ok(());
         };
         let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
