@@ -27,13 +27,30 @@ pub(crate) struct Rollback<'a, G> {
     index: &'a IndexFile,
     /// The bytes of the old index; `None` if there was none.
     before: Option<&'a [u8]>,
-    /// The lock of the index and the guard of the write, until they are taken.
-    held: Option<(HeldLock, G)>,
+    held: Option<HeldWrite<G>>,
+}
+
+/// What protects a write until everything is in place.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct HeldWrite<G> {
+    /// The lock of the index.
+    pub(crate) lock: HeldLock,
+    /// Protects the new objects.
+    guard: G,
+}
+
+impl<G> HeldWrite<G> {
+    /// Leaves both as a kill would, so that the next look or start finds out what is to be done.
+    pub(crate) fn leave(self) {
+        self.lock.leave();
+        mem::forget(self.guard);
+    }
 }
 
 impl<'a, G> Rollback<'a, G> {
-    /// Replaces the index that `next` was read from by `next`. The guard of the write is dropped, and the lock released,
-    /// once the index is no longer ahead of the branch.
+    /// Replaces the index that `next` was read from by `next`. The guard of the new objects is dropped, and the lock
+    /// released, once the index is no longer ahead of the branch.
     pub(crate) fn put(
         index: &'a IndexFile,
         next: &'a GitIndex,
@@ -42,18 +59,13 @@ impl<'a, G> Rollback<'a, G> {
     ) -> Result<Self, StoreError> {
         lock.check()?;
         drop(index.replace(&next.encode())?);
-        Ok(Self { index, before: next.before(), held: Some((lock, guard)) })
+        Ok(Self { index, before: next.before(), held: Some(HeldWrite { lock, guard }) })
     }
 
-    /// Keeps the new index, because the branch has moved. The caller drops the returned guard when the files are
-    /// updated too, so that a kill before that is noticed.
-    pub(crate) fn keep(mut self) -> (HeldLock, G) {
+    /// Keeps the new index, because the branch has moved. The caller drops what is returned when the files are updated
+    /// too, so that a kill before that is noticed.
+    pub(crate) fn keep(mut self) -> HeldWrite<G> {
         self.held.take().expect("taken once")
-    }
-
-    /// Leaves everything as a kill would, for the repair to find out what is to be done.
-    pub(crate) fn leave(mut self) {
-        leave(self.held.take());
     }
 
     fn put_back(&self) -> Result<(), StoreError> {
@@ -70,15 +82,8 @@ impl<G> Drop for Rollback<'_, G> {
             && let Err(error) = self.put_back()
         {
             tracing::warn!(%error, "the index could not be put back; the next write or start does it");
-            leave(self.held.take());
+            self.held.take().into_iter().for_each(HeldWrite::leave);
         }
-    }
-}
-
-fn leave<G>(held: Option<(HeldLock, G)>) {
-    if let Some((lock, guard)) = held {
-        lock.leave();
-        mem::forget(guard);
     }
 }
 
@@ -107,7 +112,7 @@ mod tests {
             let ahead = Rollback::put(&index, &next, lock, ()).unwrap();
             assert_eq!(fs::read(&index.path).unwrap(), new);
             if is_kept {
-                let (_lock, ()) = ahead.keep();
+                drop(ahead.keep());
             } else {
                 drop(ahead);
             }

@@ -247,19 +247,13 @@ impl Journal for GitJournal {
             Some((rollback, Err(error))) => {
                 tracing::warn!(%error, "committed, but it is not known yet which branch the work tree shows");
                 self.checkout.is_index_ahead = true;
-                rollback.leave();
+                rollback.keep().leave();
                 None
             }
             Some((_, Ok(false))) | None => None,
         };
-        if let (Some((lock, keep_file)), Some(next)) = (kept, next) {
-            self.checkout.update(lock, next, &group.changes, group.tip());
-            if self.checkout.is_ahead() {
-                // After a kill it tells the next start what was under way, which removes it then.
-                mem::forget(keep_file);
-            } else {
-                drop(keep_file);
-            }
+        if let (Some(held), Some(next)) = (kept, next) {
+            self.checkout.update(held, next, &group.changes, group.tip());
             if let Err(error) = self.checkout.undo_race(&mut self.reader) {
                 tracing::debug!(%error, "cannot tell yet whether another branch was checked out meanwhile");
             }

@@ -21,6 +21,7 @@ use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::file;
 use crate::store::git::index::git_index::{GitIndex, StagedEntry, UnreadableIndex};
+use crate::store::git::index::rollback::HeldWrite;
 use crate::store::git::object::id::ObjectKind;
 use crate::store::git::object::tree::{PathChange, PathChanges};
 use crate::store::git::odb::objects::{Objects, corrupt};
@@ -74,14 +75,20 @@ impl Checkout {
 
     /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is the index
     /// that was put in place before. Failures are only logged, because the commits are made;
-    /// [`catch_up`](Self::catch_up) repairs them. Until then the lock is left, so that a kill makes no edits of them.
-    pub(crate) fn update(&mut self, lock: HeldLock, next: GitIndex, changes: &PathChanges, new: Revision) {
-        let applied = self.apply(&lock, Some(next), changes, UpdateReason::OwnWrite);
+    /// [`catch_up`](Self::catch_up) repairs them. Until then what is `held` is left, so that a kill makes no edits of them.
+    pub(crate) fn update<G>(
+        &mut self,
+        held: HeldWrite<G>,
+        next: GitIndex,
+        changes: &PathChanges,
+        new: Revision,
+    ) {
+        let applied = self.apply(&held.lock, Some(next), changes, UpdateReason::OwnWrite);
         let noted = applied.and_then(|()| self.checkpoint.write(Some(new)));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
             tracing::warn!(%error, cause = error.cause(), "committed, but the work tree is not up to date yet");
-            lock.leave();
+            held.leave();
         }
         self.recent.note(changes, new);
     }
