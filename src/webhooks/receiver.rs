@@ -89,7 +89,8 @@ impl DeliveryTask {
     pub(crate) async fn run(self) {
         let mut subscription = loop {
             match self.subscribe().await {
-                Ok(subscription) => break subscription,
+                Ok(Some(subscription)) => break subscription,
+                Ok(None) => return,
                 Err(why) => self.failed(&why),
             }
             tokio::time::sleep(READ_AGAIN).await;
@@ -132,21 +133,28 @@ impl DeliveryTask {
         }
     }
 
-    /// Follows from the recorded position. A receiver without one starts at `since`, or now.
-    async fn subscribe(&self) -> Result<Subscription, String> {
+    /// Follows from the recorded position. A receiver without one starts at `since`, or now; one whose position can't be
+    /// read is told so by a reset, since nobody knows what it has. `None` if it wants nothing more.
+    async fn subscribe(&self) -> Result<Option<Subscription>, String> {
         let view = self.history.ready().await.map_err(|error| error_chain(&error))?;
         let position = match (self.noted().await?, &self.receiver.since) {
             (Some(noted), _) if noted == BEGINNING => None,
-            (Some(noted), _) => {
-                let not_one = |_| {
-                    let name = self.note_name();
-                    format!(
-                        "collectory/{name} holds {noted:?}, which is no position; once it is removed, delivery starts at \
-                         `since`, or with what comes then"
-                    )
-                };
-                Some(noted.parse().map_err(not_one)?)
-            }
+            (Some(noted), _) => match noted.parse() {
+                Ok(position) => Some(position),
+                Err(_) => {
+                    let (webhook, file) = (&self.receiver.name, self.note_name());
+                    tracing::warn!(
+                        webhook,
+                        file,
+                        "how far a webhook is can't be read; it is sent `history.reset`"
+                    );
+                    let head = view.head();
+                    if !self.deliver(Message::reset("", head, Clock::system().now())).await {
+                        return Ok(None);
+                    }
+                    head.map(Position::from)
+                }
+            },
             (None, Some(since)) => {
                 let since = since.clone();
                 let start = tokio::task::spawn_blocking(move || view.start_of(&since)).await;
@@ -156,7 +164,7 @@ impl DeliveryTask {
             (None, None) => view.head().map(Position::from),
         };
         self.note(position).await;
-        Ok(self.follow_after(position))
+        Ok(Some(self.follow_after(position)))
     }
 
     fn follow_after(&self, position: Option<Position>) -> Subscription {

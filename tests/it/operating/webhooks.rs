@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -195,6 +195,29 @@ async fn a_receiver_that_is_down_loses_nothing_over_a_crash_and_holds_up_nobody(
         receivers.as_array().unwrap().iter().all(|one| one["attributes"]["lag"] == 0).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_receiver_whose_position_can_not_be_read_is_sent_a_reset_and_then_what_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::listen();
+    let mut server = setup(&listed(folder.path(), &[(&receiver, "")])).start().await;
+    at_head(&server).await;
+    server.create(&document("first", json!({}))).await.is(201);
+    receiver.gets(1).await;
+    server.stop();
+    let ours = server.repo().git_folder().join("collectory");
+    let is_position = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("webhook-");
+    let files = fs::read_dir(ours).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(is_position).for_each(|path| fs::write(path, "").unwrap());
+    let head = server.repo().head();
+    server.start_again().await;
+    let got = receiver.gets(2).await;
+    assert_eq!(got[1].body["type"], "history.reset");
+    assert_eq!(got[1].body["data"], json!({"from": "", "to": head}));
+    server.create(&document("second", json!({}))).await.is(201);
+    let got = receiver.gets(3).await;
+    assert_eq!(keys(&got), ["first", "second"]);
 }
 
 #[tokio::test]
