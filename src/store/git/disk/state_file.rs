@@ -14,6 +14,7 @@
 //! | `doctor-*` | a folder for trying out the file system | `cli::doctor` | | it is empty |
 //! | `served` | the revision that was served last | `repo::served` | overwritten | a branch rewritten in the meantime is not reported |
 //! | `work-tree` | the revision that files and index are at | `repo::checkpoint` | overwritten | what a kill or a power cut left behind looks like edits |
+//! | `work-tree-move` | a move of the branch that the work tree has to follow | `repo::checkpoint` | replaced | what a kill in that moment left behind looks like edits |
 //! | `behind` | files that could not be updated | `worktree::apply::lagging` | replaced | they look like edits |
 //! | `index-*` | a draft of an index | `index` | | the same as after a kill |
 //! | `file-*` | a draft of a work tree file | `worktree::replace::staging` | | the same as after a kill |
@@ -21,7 +22,7 @@
 //! | `remote` | a `GIT_DIR` of our own for a shared branch | `store::remote` | by git | it is recreated, and what was fetched is fetched again |
 //! | `scratch-index` | a draft of a pack's index | `packs::lost_index` | | it is made again |
 //!
-//! The files of one work tree (`work-tree`, `behind`, `lock-index`, `lock-HEAD` and the drafts) are in that work
+//! The files of one work tree (`work-tree`, `work-tree-move`, `behind`, `lock-index`, `lock-HEAD` and the drafts) are in that work
 //! tree's `.git`, the others in the part that all work trees share.
 //!
 //! A state file is written in one of two ways:

@@ -71,10 +71,10 @@ impl GitJournal {
         self.check_writable()?;
         self.recover_locks()?;
         self.branch.check_other_work_trees()?;
+        let is_noted = self.checkout.note_move(&mut self.reader, expected, to)?;
         self.writer.advance(expected, to, why, now)?;
-        let followed = self.checkout.follow(&mut self.reader, expected, to, self.writer.lock_wait);
-        if let Err(error) = followed {
-            tracing::warn!(%error, "the work tree could not be brought along to where the branch was moved");
+        if is_noted && let Err(error) = self.checkout.catch_up(&mut self.reader, self.writer.lock_wait) {
+            tracing::warn!(%error, "the work tree does not follow yet to where the branch was moved");
         }
         Ok(())
     }

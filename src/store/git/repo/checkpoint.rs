@@ -13,14 +13,18 @@
 //! After a kill the first line is right, because the kernel still has everything we wrote. After a power cut it may
 //! refer to more than what reached the disk, and a note that is newer than the files would be misleading. So if the
 //! boot id differs from the note's, the second line counts.
+//!
+//! A second file, `work-tree-move`, announces a move of the branch by us to a revision that does not descend from the
+//! old one (`<old> <new>`), until the work tree has followed. Without it such a move is a person's, whose git leaves the
+//! files as that person wants them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, read_own_if_there};
-use crate::store::git::disk::state_file::overwrite;
+use crate::store::git::disk::barrier::{Barrier, read_own_if_there, remove_if_there};
+use crate::store::git::disk::state_file::{StateFile, overwrite};
 use crate::store::git::object::id::unhex;
 use crate::store::git::repo::refs::NO_COMMIT;
 
@@ -29,6 +33,7 @@ pub(crate) struct Checkpoint {
     folder: PathBuf,
     barrier: Barrier,
     boot_id: String,
+    branch_move: StateFile,
     // The content of the note once it has been read: only this process writes it. Locked from reading to writing,
     // because the maintenance thread writes too.
     noted: Mutex<Option<CheckpointRecord>>,
@@ -46,7 +51,24 @@ pub(crate) struct CheckpointRecord {
 impl Checkpoint {
     pub(crate) fn new(state: &Path, barrier: &Barrier) -> Self {
         let (folder, barrier) = (state.to_owned(), barrier.clone());
-        Self { folder, barrier, boot_id: boot_id(), noted: Mutex::default() }
+        let branch_move = StateFile::new(state, "work-tree-move", &barrier);
+        Self { folder, barrier, boot_id: boot_id(), branch_move, noted: Mutex::default() }
+    }
+
+    /// Announces, durably, a move of the branch that the work tree is to follow.
+    pub(crate) fn note_move(&self, old: Revision, new: Revision) -> Result<(), StoreError> {
+        self.branch_move.replace(format!("{old} {new}\n").as_bytes())
+    }
+
+    /// Returns the announced move; `None` if there is none or the note is malformed.
+    pub(crate) fn noted_move(&self) -> Result<Option<(Revision, Revision)>, StoreError> {
+        let text = self.branch_move.read()?.unwrap_or_default();
+        let mut ids = text.split(|byte| byte.is_ascii_whitespace()).filter_map(unhex).map(Revision::new);
+        Ok(ids.next().zip(ids.next()))
+    }
+
+    pub(crate) fn forget_move(&self) -> Result<(), StoreError> {
+        remove_if_there(self.branch_move.path())
     }
 
     pub(crate) fn path(&self) -> PathBuf {

@@ -209,6 +209,38 @@ fn what_could_be_neither_updated_nor_noted_is_no_edit_after_a_kill() {
 }
 
 #[test]
+fn what_a_kill_leaves_of_following_a_rewritten_remote_is_no_edit() {
+    let repo = Repo::new();
+    let base = repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
+    let from = repo.commit(&[("a.yaml", "a2\n")]);
+    repo.git(&["checkout", "-q", "--detach", &base.to_string()]);
+    let to = repo.commit(&[("a.yaml", "a3\n")]);
+    repo.git(&["checkout", "-q", "main"]);
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    let (path, killed) = (repo.path().to_owned(), repo.path().with_file_name("killed"));
+    let copy = killed.clone();
+    let kill = repo.on_flush(move |flushed| {
+        if flushed.ends_with("refs/heads") && !copy.exists() {
+            assert!(std::process::Command::new("cp").arg("-a").args([&path, &copy]).status()?.success());
+        }
+        Ok(())
+    });
+    // Git is at work in the index.
+    let lock = repo.path().join(".git/index.lock");
+    fs::write(&lock, "").unwrap();
+    journal.advance(Some(from), to, "followed", chrono::DateTime::UNIX_EPOCH).unwrap();
+    drop(kill);
+    fs::remove_file(lock).unwrap();
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a3\n", ""));
+    fs::remove_file(killed.join(".git/index.lock")).unwrap();
+    GitJournal::open(Options::new(&killed)).unwrap().catch_up().unwrap();
+    assert_eq!(git_in(&killed, &["rev-parse", "main"]).trim(), to.to_string());
+    assert_eq!(git_in(&killed, &["status", "--porcelain"]), "");
+}
+
+#[test]
 fn a_write_during_which_nobody_can_tell_what_is_checked_out_is_no_edit_later() {
     let repo = Repo::new();
     let mut journal = repo.open();

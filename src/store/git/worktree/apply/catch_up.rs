@@ -68,25 +68,20 @@ impl Checkout {
         }
     }
 
-    /// Brings the work tree along after we moved the branch to a revision that does not descend from the old one, if
-    /// the work tree was at the old one. Leaves a step forward to [`catch_up`](Self::catch_up).
-    pub(crate) fn follow(
-        &mut self,
+    /// Announces that we move the branch to a revision that does not descend from the old one, if the work tree is at
+    /// the old one; then [`catch_up`](Self::catch_up) brings it along, after a kill too. Returns whether it did.
+    pub(crate) fn note_move(
+        &self,
         reader: &mut Reader,
         from: Option<Revision>,
         to: Revision,
-        wait: Duration,
-    ) -> Result<(), StoreError> {
-        let is_there =
-            self.known(from).revision == from && status::unavailable_reason(&self.branch)?.is_none();
-        if !is_there || from.map_or(Ok(true), |from| reader.descends(to, from))? {
-            return Ok(());
+    ) -> Result<bool, StoreError> {
+        let Some(old) = from else { return Ok(false) };
+        let is_there = self.known(from).revision == from && self.is_shown()?;
+        if !is_there || reader.descends(to, old)? {
+            return Ok(false);
         }
-        let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
-        let changes = changes_between(reader, from, Some(to))?;
-        let others = others_between(reader, from, Some(to))?;
-        self.update_found(reader, &lock, [&changes, &others], UpdateReason::BranchMoved)?;
-        self.checkpoint.write(Some(to))
+        self.checkpoint.note_move(old, to).map(|()| true)
     }
 
     /// [`catch_up`](Self::catch_up) for a caller with the index lock, while the work tree shows the branch.
@@ -104,7 +99,7 @@ impl Checkout {
         }
         self.checkpoint.write(head)?;
         self.is_index_ahead = false;
-        Ok(())
+        self.checkpoint.forget_move()
     }
 
     /// Releases the index lock, unless a write that was interrupted or failed is still not mended: then the lock tells
@@ -151,7 +146,8 @@ impl Checkout {
         Ok(!changes.iter().any(is_old) && !others.iter().any(is_old_other))
     }
 
-    /// Returns what the work tree lacks: nothing if the head does not descend from what it has.
+    /// Returns what the work tree lacks: nothing if the head does not descend from what it has, unless we moved the
+    /// branch there.
     ///
     /// # Errors
     ///
@@ -165,7 +161,7 @@ impl Checkout {
     ) -> Result<[PathChanges; 2], StoreError> {
         let due = match fast_forward_target(reader, head, known.revision) {
             Ok(Some(head)) => all_changes_since(reader, known.revision, head),
-            Ok(None) => Ok(Default::default()),
+            Ok(None) => self.changes_of_move(reader, known, head),
             Err(error) => Err(error),
         };
         due.map_err(|error| match error {
@@ -175,6 +171,24 @@ impl Checkout {
             )),
             error => error,
         })
+    }
+
+    /// Returns what a move of the branch by us has changed, if the work tree has to follow one.
+    fn changes_of_move(
+        &self,
+        reader: &mut Reader,
+        known: CheckpointRecord,
+        head: Option<Revision>,
+    ) -> Result<[PathChanges; 2], StoreError> {
+        if self
+            .checkpoint
+            .noted_move()?
+            .is_none_or(|(old, new)| (known.revision, head) != (Some(old), Some(new)))
+        {
+            return Ok(Default::default());
+        }
+        let old = known.revision;
+        Ok([changes_between(reader, old, head)?, others_between(reader, old, head)?])
     }
 
     /// Tries again to bring the files that lag up to the branch, under `index.lock`.
