@@ -118,7 +118,7 @@ impl HeldLock {
     /// Only for the holder of the service lock, which guarantees that no living process owns it.
     pub(crate) fn take_over(state: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
         let path = lock_file_path(target);
-        if !is_own_lock(state, target) {
+        if !is_own_lock(state, target)? {
             return Ok(None);
         }
         let file = open_own(OpenOptions::new().read(true), &path).at("open the lock file", &path)?;
@@ -175,7 +175,7 @@ fn log_left(released: Result<(), StoreError>) {
 ///
 /// Only for the one thread that takes our locks of `target`, while it holds none.
 pub(crate) fn release_left(state: &Path, target: &Path) -> Result<(), StoreError> {
-    if !is_own_lock(state, target) {
+    if !is_own_lock(state, target)? {
         return Ok(());
     }
     let path = lock_file_path(target);
@@ -246,13 +246,21 @@ pub(crate) fn remove_left(state: &Path, roots: &[&Path]) -> Result<(), StoreErro
 }
 
 /// Reports whether the lock of `target` is one of ours, held or left behind.
-pub(crate) fn is_own_lock(state: &Path, target: &Path) -> bool {
-    let private = private(state, target);
-    let is_ours = |there: Metadata| {
-        fs::symlink_metadata(&private).is_ok_and(|ours| same_inode(&there, &ours))
-            || read_own(&note_of(&private)).is_ok_and(|noted| noted == identity(&there).as_bytes())
-    };
-    fs::symlink_metadata(lock_file_path(target)).is_ok_and(is_ours)
+///
+/// # Errors
+///
+/// Fails if that can't be determined: a lock that a kill has left tells what was under way.
+pub(crate) fn is_own_lock(state: &Path, target: &Path) -> Result<bool, StoreError> {
+    const LOOK: &str = "look at the lock file";
+    let (lock, private) = (lock_file_path(target), private(state, target));
+    let Some(there) = fs::symlink_metadata(&lock).at_if_there(LOOK, &lock)? else { return Ok(false) };
+    let ours = fs::symlink_metadata(&private).at_if_there(LOOK, &private)?;
+    if ours.is_some_and(|ours| same_inode(&there, &ours)) {
+        return Ok(true);
+    }
+    let note = note_of(&private);
+    let noted = read_own(&note).at_if_there("read", &note)?;
+    Ok(noted.is_some_and(|noted| noted == identity(&there).as_bytes()))
 }
 
 fn remove_ours(state: &Path, path: &Path) -> Result<(), StoreError> {
@@ -261,7 +269,7 @@ fn remove_ours(state: &Path, path: &Path) -> Result<(), StoreError> {
         return entries.try_for_each(|entry| remove_ours(state, &entry.path()));
     }
     if path.extension().is_some_and(|extension| extension == "lock")
-        && is_own_lock(state, &path.with_extension(""))
+        && is_own_lock(state, &path.with_extension(""))?
     {
         tracing::info!(path = %path.display(), "removing a lock file that this service left when it was killed");
         remove_if_there(path)?;
@@ -305,7 +313,7 @@ mod tests {
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
         for _ in 0..2 {
             let held = HeldLock::take(folder.path(), &x, Duration::ZERO).unwrap();
-            assert!(is_own_lock(folder.path(), &x), "it is recognised after a kill");
+            assert!(is_own_lock(folder.path(), &x).unwrap(), "it is recognised after a kill");
             assert!(matches!(
                 HeldLock::take(folder.path(), &x, Duration::ZERO),
                 Err(StoreError::Locked { path }) if path == lock
@@ -314,6 +322,15 @@ mod tests {
             assert!(!lock.exists());
         }
         assert!(!x.exists());
+    }
+
+    #[test]
+    fn a_lock_that_can_not_be_looked_at_is_not_taken_for_another_s() {
+        let (folder, _links) = folder();
+        // A name that is too long for a file, as a stand-in for a disk that fails.
+        let x = folder.path().join("x".repeat(300));
+        assert!(is_own_lock(folder.path(), &x).is_err());
+        assert!(HeldLock::take_over(folder.path(), &x).is_err());
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl GitJournal {
     /// a copy, another service may have locked the new one, and nothing that we cached is valid for it.
     pub(crate) fn keep_service_lock(&mut self) -> Result<(), StoreError> {
         let Some(held) = &self.service_lock else { return Ok(()) };
-        if held.is_at(&lock_path(&self.layout)) {
+        if held.is_at(&lock_path(&self.layout))? {
             return Ok(());
         }
         self.service_lock = Some(lock_service(&self.layout)?);
@@ -181,9 +181,10 @@ pub(crate) struct ServiceLock(File);
 
 impl ServiceLock {
     /// Returns whether the next service would meet this lock: someone may have replaced the `.git` folder.
-    fn is_at(&self, path: &Path) -> bool {
-        let (there, ours) = (fs::symlink_metadata(path), self.0.metadata());
-        matches!((there, ours), (Ok(there), Ok(ours)) if lock::same_inode(&there, &ours))
+    fn is_at(&self, path: &Path) -> Result<bool, StoreError> {
+        let Some(there) = fs::symlink_metadata(path).at_if_there("look at", path)? else { return Ok(false) };
+        let ours = self.0.metadata().at("look at", path)?;
+        Ok(lock::same_inode(&there, &ours))
     }
 }
 

@@ -285,7 +285,7 @@ impl Shared {
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        let known = self.checkpoint.read().filter(|known| !known.after_reboot);
+        let known = self.checkpoint.read()?.filter(|known| !known.after_reboot);
         let (Some(root), Some(known)) = (&self.graph.layout().work_tree, known) else { return Ok(()) };
         self.barrier.file_system(root)?;
         self.checkpoint.write_flushed(known.revision)

@@ -76,20 +76,23 @@ impl Checkpoint {
     }
 
     /// Reads the note; `None` if there is none or it is malformed.
-    pub(crate) fn read(&self) -> Option<CheckpointRecord> {
-        *self.noted()
+    ///
+    /// # Errors
+    ///
+    /// Fails if it can't be read: without it, files that a kill left behind would be edits.
+    pub(crate) fn read(&self) -> Result<Option<CheckpointRecord>, StoreError> {
+        self.noted().map(|noted| *noted)
     }
 
-    fn noted(&self) -> MutexGuard<'_, Option<CheckpointRecord>> {
+    fn noted(&self) -> Result<MutexGuard<'_, Option<CheckpointRecord>>, StoreError> {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.is_none() {
-            *noted = self.read_file();
+            *noted = read_own_if_there(&self.path())?.and_then(|text| self.parse(&text));
         }
-        noted
+        Ok(noted)
     }
 
-    fn read_file(&self) -> Option<CheckpointRecord> {
-        let text = read_own_if_there(&self.path()).ok()??;
+    fn parse(&self, text: &[u8]) -> Option<CheckpointRecord> {
         let mut lines = text.split(|byte| *byte == b'\n');
         let mut revision = || {
             let revision = Revision::new(unhex(lines.next()?)?);
@@ -106,14 +109,14 @@ impl Checkpoint {
 
     /// Records that the work tree was updated to a revision.
     pub(crate) fn write(&self, brought: Option<Revision>) -> Result<(), StoreError> {
-        let mut noted = self.noted();
+        let mut noted = self.noted()?;
         let flushed = noted.map_or(brought, |noted| noted.flushed);
         self.write_both(&mut noted, brought, flushed)
     }
 
     /// Records that everything up to a revision is on disk.
     pub(crate) fn write_flushed(&self, flushed: Option<Revision>) -> Result<(), StoreError> {
-        let mut noted = self.noted();
+        let mut noted = self.noted()?;
         match *noted {
             Some(CheckpointRecord { revision, after_reboot: false, .. }) => {
                 self.write_both(&mut noted, revision, flushed)
@@ -151,24 +154,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_note_that_can_not_be_read_is_not_taken_for_none() {
+        let state = tempfile::tempdir().unwrap();
+        std::fs::create_dir(state.path().join("work-tree")).unwrap();
+        let checkpoint = Checkpoint::new(state.path(), &Barrier::default());
+        assert!(checkpoint.read().is_err());
+        assert!(checkpoint.write(None).is_err());
+    }
+
+    #[test]
     fn after_a_restart_of_the_system_only_what_was_flushed_counts() {
         let state = tempfile::tempdir().unwrap();
         let new = || Checkpoint::new(state.path(), &Barrier::default());
         let revision = |byte| Some(Revision::new([byte; 20]));
         let checkpoint = new();
-        assert_eq!(checkpoint.read(), None);
+        assert_eq!(checkpoint.read().unwrap(), None);
         checkpoint.write(None).unwrap();
-        assert_eq!(new().read().unwrap().revision, None);
+        assert_eq!(new().read().unwrap().unwrap().revision, None);
         checkpoint.write(revision(2)).unwrap();
-        assert_eq!(checkpoint.read().unwrap().revision, revision(2));
+        assert_eq!(checkpoint.read().unwrap().unwrap().revision, revision(2));
         let checkpoint = Checkpoint { boot_id: "another".to_owned(), ..new() };
         assert_eq!(
-            checkpoint.read(),
+            checkpoint.read().unwrap(),
             Some(CheckpointRecord { revision: None, flushed: None, after_reboot: true })
         );
         checkpoint.write(revision(3)).unwrap();
         checkpoint.write_flushed(revision(3)).unwrap();
         let (revision, flushed) = (revision(3), revision(3));
-        assert_eq!(checkpoint.read(), Some(CheckpointRecord { revision, flushed, after_reboot: false }));
+        assert_eq!(
+            checkpoint.read().unwrap(),
+            Some(CheckpointRecord { revision, flushed, after_reboot: false })
+        );
     }
 }

@@ -101,7 +101,7 @@ impl Layout {
 
     /// Reports whether services share, or once shared, the branch through a remote.
     pub(crate) fn has_remote(&self) -> bool {
-        self.common_dir.join(REMOTE_FOLDER).exists()
+        self.common_dir.join(REMOTE_FOLDER).try_exists().unwrap_or(true)
     }
 
     /// Our own folder in this work tree's part of the repository.

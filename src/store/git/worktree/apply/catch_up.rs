@@ -44,7 +44,7 @@ impl Checkout {
             return Ok(());
         }
         let head = self.branch.tip()?;
-        let known = self.known(head);
+        let known = self.known(head)?;
         if self.is_done(known, head) {
             return Ok(());
         }
@@ -77,7 +77,7 @@ impl Checkout {
         to: Revision,
     ) -> Result<bool, StoreError> {
         let Some(old) = from else { return Ok(false) };
-        let is_there = self.known(from).revision == from && self.is_shown()?;
+        let is_there = self.known(from)?.revision == from && self.is_shown()?;
         if !is_there || reader.descends(to, old)? {
             return Ok(false);
         }
@@ -87,7 +87,7 @@ impl Checkout {
     /// [`catch_up`](Self::catch_up) for a caller with the index lock, while the work tree shows the branch.
     pub(crate) fn catch_up_under(&mut self, reader: &mut Reader, lock: &HeldLock) -> Result<(), StoreError> {
         let head = self.branch.tip()?;
-        let known = self.known(head);
+        let known = self.known(head)?;
         if !self.is_done(known, head) {
             let [changes, others] = self.changes_due(reader, known, head)?;
             let reason = match (known.after_reboot, self.is_index_ahead) {
@@ -113,9 +113,9 @@ impl Checkout {
 
     /// Returns what is known of the work tree. Without a checkpoint that is the head, possibly before a restart of the
     /// system.
-    pub(crate) fn known(&self, head: Option<Revision>) -> CheckpointRecord {
+    pub(crate) fn known(&self, head: Option<Revision>) -> Result<CheckpointRecord, StoreError> {
         let unknown = CheckpointRecord { revision: head, flushed: head, after_reboot: true };
-        self.checkpoint.read().unwrap_or(unknown)
+        Ok(self.checkpoint.read()?.unwrap_or(unknown))
     }
 
     fn is_done(&self, known: CheckpointRecord, head: Option<Revision>) -> bool {

@@ -37,10 +37,10 @@ impl Checkout {
             .iter()
             .map(|name| self.layout.path_in_repository(name))
             .collect();
-        let is_locked = lock::is_own_lock(&self.layout.work_tree_state(), &self.index.path);
+        let is_locked = lock::is_own_lock(&self.layout.work_tree_state(), &self.index.path)?;
         self.find_under_way(reader, kept, is_locked)?;
         let head = self.branch.tip()?;
-        let known = self.known(head);
+        let known = self.known(head)?;
         let Some(index) = self.index.read()? else { return Ok(outdated) };
         let [changes, others] = self.changes_due(reader, known, head)?;
         for (name, change) in changes {

@@ -117,7 +117,7 @@ impl Checkout {
         let is_lost = match &bytes {
             Some(bytes) => reason == UpdateReason::PowerCut && GitIndex::is_torn(bytes),
             // A work tree with a checkpoint has had an index.
-            None => self.checkpoint.read().is_some(),
+            None => self.checkpoint.read()?.is_some(),
         };
         let mut index = if is_lost {
             if bytes.is_some_and(|bytes| !is_blank(&bytes)) {

@@ -48,7 +48,7 @@ impl Checkout {
         let state = self.layout.work_tree_state();
         lock::release_left(&state, &self.layout.git_dir.join("HEAD"))?;
         lock::release_left(&self.layout.state(), &self.layout.common_dir.join(&self.branch.name))?;
-        if !lock::is_own_lock(&state, &self.index.path) {
+        if !lock::is_own_lock(&state, &self.index.path)? {
             return Ok(());
         }
         tracing::info!("making good a write that could not be taken back when it failed");
@@ -67,10 +67,10 @@ impl Checkout {
             return Ok(None);
         }
         let state = self.layout.work_tree_state();
-        self.find_under_way(reader, kept, lock::is_own_lock(&state, &self.index.path))?;
+        self.find_under_way(reader, kept, lock::is_own_lock(&state, &self.index.path)?)?;
         if self.is_ahead() && self.is_shown()? {
             let head = self.branch.tip()?;
-            self.changes_due(reader, self.known(head), head)?;
+            self.changes_due(reader, self.known(head)?, head)?;
         }
         HeldLock::take_over(&state, &self.index.path)
     }
@@ -100,7 +100,7 @@ impl Checkout {
         is_locked: bool,
     ) -> Result<(), StoreError> {
         let head = self.branch.tip()?;
-        let known = self.checkpoint.read().and_then(|known| known.revision);
+        let known = self.checkpoint.read()?.and_then(|known| known.revision);
         for commit in newest_commits(&mut reader.objects, kept)? {
             let mut is_in = |revision: Option<Revision>| match revision {
                 Some(revision) => reader.descends(revision, commit),
