@@ -99,8 +99,9 @@ impl Setup {
 
     /// Lets nobody read the log: standard error is a pipe that is full.
     pub(crate) fn stuck_log(self) -> Self {
-        let script = "f=$(mktemp -u) && mkfifo \"$f\" && exec 3<>\"$f\" && rm \"$f\" \
-                      && head -c 65536 /dev/zero >&3 && exec \"$@\" 2>&3";
+        let script = "f=$(mktemp -u) && mkfifo \"$f\" && exec 3<>\"$f\" || exit
+                      dd if=/dev/zero of=\"$f\" oflag=nonblock bs=4096 2>/dev/null
+                      rm \"$f\" && exec \"$@\" 2>&3";
         self.through(&["sh", "-c", script, "sh"])
     }
 
