@@ -99,9 +99,13 @@ impl Checkout {
         kept: &[Vec<Oid>],
         is_locked: bool,
     ) -> Result<(), StoreError> {
+        let commits = newest_commits(&mut reader.objects, kept)?;
+        if commits.is_empty() {
+            return Ok(());
+        }
         let head = self.branch.tip()?;
         let known = self.checkpoint.read()?.and_then(|known| known.revision);
-        for commit in newest_commits(&mut reader.objects, kept)? {
+        for commit in commits {
             let mut is_in = |revision: Option<Revision>| match revision {
                 Some(revision) => reader.descends(revision, commit),
                 None => Ok(false),
