@@ -176,6 +176,34 @@ fn what_a_kill_has_left_behind_is_told_and_edits_are_not() {
 }
 
 #[test]
+fn what_tells_of_a_kill_and_can_not_be_read_for_one_start_is_not_forgotten() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    let killed = kill_before_files(&repo, &mut journal, &[set("a.yaml", "a2\n")]);
+    let git_dir = killed.join(".git");
+    let packs = git_dir.join("objects/pack");
+    let mut files = fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().path());
+    let mark = files.find(|path| path.extension().is_some_and(|ending| ending == "keep")).unwrap();
+    // A file can't be listed, and a folder can't be read.
+    let [away, file, folder] = ["away", "file", "folder"].map(|name| git_dir.join(name));
+    fs::write(&file, "").unwrap();
+    fs::create_dir(&folder).unwrap();
+    for (told, instead) in [(mark, &folder), (packs, &file), (git_dir.join("collectory/work-tree"), &folder)]
+    {
+        fs::rename(&told, &away).unwrap();
+        fs::rename(instead, &told).unwrap();
+        let opened = GitJournal::open(Options::new(&killed)).map(|_| ());
+        assert!(opened.is_err(), "{told:?}");
+        fs::rename(&told, instead).unwrap();
+        fs::rename(&away, &told).unwrap();
+    }
+    GitJournal::open(Options::new(&killed)).unwrap().catch_up().unwrap();
+    assert_eq!(fs::read_to_string(killed.join("collections/a.yaml")).unwrap(), "a2\n");
+    assert_eq!(git_in(&killed, &["status", "--porcelain"]), "");
+}
+
+#[test]
 fn what_could_be_neither_updated_nor_noted_is_no_edit_after_a_kill() {
     let repo = Repo::new();
     let mut journal = repo.open();
